@@ -10,6 +10,20 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::fmt;
 
+/// One line of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// From 1, without gaps.
+    pub seq: u64,
+    pub at: Timestamp,
+    #[serde(flatten)]
+    pub event: Event,
+    /// Hash of the line before; 64 zeros on the first line.
+    pub prev: String,
+    /// SHA-256 over `prev` and the line without this field.
+    pub hash: String,
+}
+
 /// One thing that happened. Tagged by `event` on the journal's line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -20,19 +34,24 @@ pub enum Event {
     /// A person wrote. Only after this is on disk may a webhook answer 200.
     MessageReceived { message: Inbound },
     /// The owner of the chat said yes to an open question.
-    ApprovalGiven { approval: String, by: String, via: Via, always: Option<Pattern> },
+    ApprovalGiven { approval: String, by: By, always: Option<Pattern> },
     /// The owner said no; a reason reaches the model word for word.
-    ApprovalRefused { approval: String, by: String, via: Via, reason: Option<String> },
+    ApprovalRefused { approval: String, by: By, reason: Option<String> },
     /// Nobody answered in time.
     ApprovalExpired { approval: String },
     /// The owner stopped the turn.
-    Cancelled { by: String },
+    Cancelled { by: By },
     /// The owner (or the configuration) said to go on after an interruption, a limit, a failure or a cancel.
-    Resumed { by: String },
+    Resumed { by: By },
     /// A program that decides differently took over: what it brings in place of the opening's values.
     SettingsChanged { model: String, policy_digest: String },
-    /// What the world resolved for the gate: programs and paths that a call names.
-    CallExamined { call: CallId, facts: Facts },
+    /// What the world resolved for the gate, and what a probe could look for if this process died.
+    CallExamined {
+        call: CallId,
+        facts: Facts,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expect: Option<Expectation>,
+    },
     /// What a probe found about an effect that was in doubt.
     CallProbed { call: CallId, probe: Probe },
 
@@ -40,11 +59,25 @@ pub enum Event {
     /// The conversation up to here is about to be sent to the model.
     ModelAsked { round: u32, messages: usize, model: String },
     /// A tool is about to run. With consequences, hence on disk first.
-    ToolStarted { call: CallId, tool: String, class: EffectClass, approval: Option<String>, expect: Option<Expectation> },
+    ToolStarted { call: CallId, tool: String, class: EffectClass, approval: Option<String> },
     /// A message is about to be sent.
-    SendStarted { send: u64, kind: OutgoingKind },
-    /// A question is open from here on.
-    ApprovalAsked { approval: String, call: CallId, digest: String, question: String, expires_at: Timestamp, pattern: Option<Pattern> },
+    SendStarted { send: u64, kind: OutgoingKind, text: String },
+    /// A question about a call is open from here on.
+    ApprovalAsked {
+        /// The short code that people answer with.
+        approval: String,
+        call: CallId,
+        /// What exactly would run; an approval is void if it differs by one byte.
+        digest: String,
+        question: String,
+        expires_at: Timestamp,
+        /// What *always this session* would grant.
+        pattern: Option<Pattern>,
+    },
+    /// The agent asked the person something; the next plain message is the answer.
+    QuestionAsked { call: CallId, question: String },
+    /// Running effects are told to stop.
+    StopAsked,
 
     // --- outcomes --------------------------------------------------------------------------------------------------
     /// The model's whole reply. On disk before its first call runs.
@@ -61,8 +94,8 @@ pub enum Event {
     MessageTaken { message: String, reading: Reading, reply: Option<String> },
     /// The gate's verdict on a call.
     GateDecided { call: CallId, verdict: Verdict, policy_digest: String },
-    /// The plan is now this one.
-    PlanChanged { call: CallId, plan: Plan },
+    /// The plan is now this one; `output` is what the model reads about it.
+    PlanChanged { call: CallId, plan: Plan, output: String },
     /// A limit of the configuration was reached.
     LimitReached { limit: String, text: String },
     /// The process that ran these effects is gone; none of them has an outcome.
@@ -74,34 +107,33 @@ pub enum Event {
 impl Event {
     /// Whether the line must have reached the disk before anything else happens.
     ///
-    /// Facts (a person relies on them), intents of effects with consequences, and outcomes of such effects. Decisions
-    /// can be taken again from what is on disk, so they travel with the next line that must be there.
+    /// What a person said, effects with consequences (before and after), and what is about to be said to a person.
+    /// Everything else follows from those by deciding again, so it travels with the next line that must be there.
     pub fn must_be_durable(&self) -> bool {
         match self {
+            Event::SessionStarted(_) | Event::MessageReceived { .. } | Event::CallProbed { .. } | Event::SendStarted { .. } => true,
             Event::ToolStarted { class, .. } => *class != EffectClass::Pure,
             Event::ToolFinished { outcome, .. } => outcome.consequential,
-            Event::CallExamined { .. }
-            | Event::ModelAsked { .. }
-            | Event::ModelAnswered { .. }
-            | Event::MessageTaken { .. }
-            | Event::GateDecided { .. }
-            | Event::PlanChanged { .. }
-            | Event::SendFinished { .. } => false,
-            Event::SessionStarted(_)
-            | Event::MessageReceived { .. }
-            | Event::ApprovalGiven { .. }
+            Event::ApprovalGiven { .. }
             | Event::ApprovalRefused { .. }
             | Event::ApprovalExpired { .. }
             | Event::Cancelled { .. }
             | Event::Resumed { .. }
             | Event::SettingsChanged { .. }
-            | Event::CallProbed { .. }
-            | Event::SendStarted { .. }
-            | Event::ApprovalAsked { .. }
+            | Event::CallExamined { .. }
+            | Event::ModelAsked { .. }
+            | Event::ModelAnswered { .. }
             | Event::ModelFailed { .. }
+            | Event::ApprovalAsked { .. }
+            | Event::QuestionAsked { .. }
+            | Event::StopAsked
+            | Event::SendFinished { .. }
+            | Event::MessageTaken { .. }
+            | Event::GateDecided { .. }
+            | Event::PlanChanged { .. }
             | Event::LimitReached { .. }
             | Event::Interrupted { .. }
-            | Event::TurnEnded { .. } => true,
+            | Event::TurnEnded { .. } => false,
         }
     }
 }
@@ -145,6 +177,17 @@ pub struct Inbound {
     pub via: Via,
 }
 
+/// Whose word a fact is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct By {
+    pub who: String,
+    #[serde(default)]
+    pub via: Via,
+    /// The message that said so, taken by this event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
 /// How a person spoke.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -168,7 +211,7 @@ pub enum Reading {
     Answer { call: CallId },
     /// A chat command.
     Command { name: String },
-    /// Refused: not the owner of the chat, nothing to say.
+    /// Not from the owner of the chat.
     Refused,
 }
 
@@ -281,6 +324,8 @@ pub enum Probe {
     Happened { output: String },
     /// It did not happen.
     DidNotHappen,
+    /// Nobody looked: running it once more does no harm.
+    Harmless,
     /// Something else was found, or nothing can be known.
     Unclear { why: String },
 }
@@ -354,6 +399,17 @@ pub enum EndReason {
     Failed,
     Limit,
     Cancelled,
+}
+
+impl EndReason {
+    pub fn word(self) -> &'static str {
+        match self {
+            EndReason::Done => "done",
+            EndReason::Failed => "failed",
+            EndReason::Limit => "stopped at a limit",
+            EndReason::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// What kind of message goes out; a channel may show each its own way.

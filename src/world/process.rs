@@ -1,10 +1,33 @@
 //! The one function that starts a process: [`Processes::run`].
 //!
-//! Every process gets a cleared environment with a safe list, no standard input, its own session and process group, and
-//! a time limit after which the whole group is killed. It decides nothing: what runs was approved before.
+//! Every process gets a cleared environment with a safe list, its own session and process group, no terminal, and a time
+//! limit after which the whole group is killed. It decides nothing: what runs was approved before.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use crate::agent::event::CallId;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio_util::sync::CancellationToken;
+
+/// Kept of each stream: this much from its start and this much from its end (behaviour, section 3: 50 KB).
+const CAPTURE_END_BYTES: usize = 25_000;
+/// From TERM to KILL, when a group is stopped.
+const KILL_GRACE: Duration = Duration::from_millis(500);
+/// How long output is awaited after the process itself has ended, while a child of its own still holds the pipe.
+const PIPE_GRACE: Duration = Duration::from_millis(200);
+const GIT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Variables that processes inherit; no token and no key is among them.
+const SAFE_ENVIRONMENT: &[&str] = &[
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME",
+    "GOPATH", "GOCACHE", "GOMODCACHE", "JAVA_HOME", "NVM_DIR", "PYENV_ROOT", "SSL_CERT_FILE", "SSL_CERT_DIR",
+];
 
 /// What to start. No shell is involved unless `program` is one.
 #[derive(Debug, Clone)]
@@ -45,4 +68,191 @@ pub struct Capture {
     pub head: Vec<u8>,
     pub tail: Vec<u8>,
     pub omitted_bytes: u64,
+}
+
+/// Starts processes for one call, and stops them when the call is cancelled.
+#[derive(Debug, Clone)]
+pub struct Processes {
+    environment: Arc<Vec<(String, String)>>,
+    cancel: CancellationToken,
+}
+
+impl Processes {
+    pub fn new(environment: Arc<Vec<(String, String)>>, cancel: CancellationToken) -> Self {
+        Self { environment, cancel }
+    }
+
+    /// Runs a process to its end, its time limit or the call's cancellation. Never fails: what went wrong is in `exit`.
+    ///
+    /// A process that the command leaves behind in its group is killed with the group.
+    pub async fn run(&self, _call: &CallId, launch: Launch) -> Finished {
+        let started = Instant::now();
+        let mut command = Command::new(&launch.program);
+        command.args(&launch.args).current_dir(&launch.cwd).env_clear();
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(launch.env.iter().map(|(name, value)| (name, value)));
+        command.stdin(if launch.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe and touches no memory.
+        unsafe { command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(io::Error::from)) };
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => return not_started(&launch, &error, started),
+        };
+        let group = Group::of(&child);
+        let input = child.stdin.take().zip(launch.stdin);
+        let writer = async move {
+            if let Some((mut pipe, bytes)) = input {
+                // A process that does not read its input is no failure of ours.
+                let _ = pipe.write_all(&bytes).await;
+            }
+        };
+        let stdout = tokio::spawn(capture(child.stdout.take()));
+        let stderr = tokio::spawn(capture(child.stderr.take()));
+        let exit = {
+            let ended = async { tokio::join!(child.wait(), writer).0 };
+            tokio::select! {
+                status = ended => Some(exit_of(status)),
+                () = tokio::time::sleep(launch.timeout) => None,
+                () = self.cancel.cancelled() => Some(Exit::Cancelled),
+            }
+        };
+        let exit = exit.unwrap_or(Exit::TimedOut);
+        if matches!(exit, Exit::TimedOut | Exit::Cancelled) {
+            group.signal(Signal::SIGTERM);
+            let _ = tokio::time::timeout(KILL_GRACE, child.wait()).await;
+        }
+        group.signal(Signal::SIGKILL);
+        let (stdout, stderr) = tokio::join!(collect(stdout), collect(stderr));
+        Finished { exit, stdout, stderr, duration_ms: elapsed_ms(started) }
+    }
+
+    /// Runs git with everything neutralised that could start a program or ask for something: hooks, pager, monitor,
+    /// external diff, editor, prompts, signing.
+    pub async fn git(&self, call: &CallId, cwd: &Path, args: &[&str], stdin: Option<Vec<u8>>) -> Finished {
+        const NEUTRAL: &[&str] = &[
+            "--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "diff.external=", "-c",
+            "core.pager=cat", "-c", "commit.gpgSign=false", "-c", "tag.gpgSign=false", "-c", "core.quotePath=false", "-c",
+            "protocol.ext.allow=never", "-c", "color.ui=false", "-c", "gc.auto=0",
+        ];
+        let env = [("GIT_TERMINAL_PROMPT", "0"), ("GIT_OPTIONAL_LOCKS", "0"), ("GIT_EDITOR", "true"), ("GIT_ASKPASS", "true")];
+        let launch = Launch {
+            program: "git".into(),
+            args: NEUTRAL.iter().chain(args).map(|arg| (*arg).to_owned()).collect(),
+            cwd: cwd.to_owned(),
+            env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            timeout: GIT_TIMEOUT,
+            stdin,
+        };
+        self.run(call, launch).await
+    }
+}
+
+/// The safe part of this process's own environment, plus the names that the configuration adds.
+pub fn safe_environment(more: &[String]) -> Vec<(String, String)> {
+    let names = SAFE_ENVIRONMENT.iter().copied().chain(more.iter().map(String::as_str));
+    let mut environment: Vec<_> = names.filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))).collect();
+    environment.push(("TERM".into(), "dumb".into()));
+    environment
+}
+
+impl Capture {
+    /// The text as far as it was kept, with a mark where bytes are missing. Invalid UTF-8 shows as `�`.
+    pub fn text(&self) -> String {
+        let head = String::from_utf8_lossy(&self.head);
+        if self.tail.is_empty() && self.omitted_bytes == 0 {
+            return head.into_owned();
+        }
+        let mark = match self.omitted_bytes {
+            0 => String::new(),
+            bytes => format!("\n[{bytes} bytes omitted]\n"),
+        };
+        format!("{head}{mark}{}", String::from_utf8_lossy(&self.tail))
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let to_head = bytes.len().min(CAPTURE_END_BYTES - self.head.len());
+        self.head.extend_from_slice(&bytes[..to_head]);
+        self.tail.extend_from_slice(&bytes[to_head..]);
+        // Cut only now and then: at most twice the tail is held.
+        if self.tail.len() > 2 * CAPTURE_END_BYTES {
+            self.trim();
+        }
+    }
+
+    fn trim(&mut self) {
+        let excess = self.tail.len().saturating_sub(CAPTURE_END_BYTES);
+        self.tail.drain(..excess);
+        self.omitted_bytes += excess as u64;
+    }
+}
+
+/// A process group; killed when this is dropped, so that an abandoned effect leaves nothing behind.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw))
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // The group may be gone already, which is what was wanted.
+            let _ = killpg(group, signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGKILL);
+    }
+}
+
+async fn capture(pipe: Option<impl AsyncRead + Unpin>) -> Capture {
+    let mut captured = Capture::default();
+    let Some(mut pipe) = pipe else { return captured };
+    let mut buffer = vec![0; 16 * 1024];
+    // An error on a pipe means that its other end is gone: what was read stands.
+    while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
+        captured.push(&buffer[..read]);
+    }
+    captured.trim();
+    captured
+}
+
+async fn collect(mut reader: tokio::task::JoinHandle<Capture>) -> Capture {
+    match tokio::time::timeout(PIPE_GRACE, &mut reader).await {
+        Ok(Ok(captured)) => captured,
+        Ok(Err(_)) | Err(_) => {
+            reader.abort();
+            Capture { head: b"[output lost: a process kept the pipe open]".to_vec(), ..Capture::default() }
+        }
+    }
+}
+
+fn exit_of(status: io::Result<ExitStatus>) -> Exit {
+    use std::os::unix::process::ExitStatusExt;
+    match status {
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, Some(signal)) => Exit::Signal(signal),
+            (None, None) => Exit::NotStarted(format!("ended with an unknown status {status}")),
+        },
+        Err(error) => Exit::NotStarted(format!("its end could not be observed: {error}")),
+    }
+}
+
+fn not_started(launch: &Launch, error: &io::Error, started: Instant) -> Finished {
+    let why = match error.kind() {
+        io::ErrorKind::NotFound if launch.cwd.is_dir() => format!("not found: {}", launch.program),
+        io::ErrorKind::NotFound => format!("the folder {} does not exist", launch.cwd.display()),
+        io::ErrorKind::PermissionDenied => format!("not executable: {}", launch.program),
+        _ => format!("{}: {error}", launch.program),
+    };
+    Finished { exit: Exit::NotStarted(why), stdout: Capture::default(), stderr: Capture::default(), duration_ms: elapsed_ms(started) }
+}
+
+fn elapsed_ms(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,0 +1,97 @@
+//! What a person's message says: a chat command, or plain words. Pure text in, meaning out.
+
+/// A message, understood as far as that is possible without knowing the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said<'a> {
+    Empty,
+    Plain(&'a str),
+    Command(ChatCommand<'a>),
+    /// A slash word that means nothing: the nearest names are offered.
+    Unknown(&'a str),
+}
+
+/// The commands of the chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChatCommand<'a> {
+    Help,
+    Status,
+    /// `/agent OBJECTIVE`: a fresh session with this objective.
+    Start(&'a str),
+    /// `/agent-resume [ID]`.
+    Resume(Option<&'a str>),
+    Cancel,
+    New,
+    Approve {
+        code: &'a str,
+        always: bool,
+    },
+    Deny {
+        code: &'a str,
+        reason: Option<&'a str>,
+    },
+    Audit,
+}
+
+const NAMES: &[&str] = &["/agent", "/agent-resume", "/approve", "/audit", "/cancel", "/deny", "/help", "/new", "/stop"];
+
+/// Reads a message.
+pub fn read(text: &str) -> Said<'_> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Said::Empty;
+    }
+    if !text.starts_with('/') || text.starts_with("//") {
+        return Said::Plain(text);
+    }
+    let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let rest = rest.trim();
+    let argument = Some(rest).filter(|rest| !rest.is_empty());
+    Said::Command(match (name.to_ascii_lowercase().as_str(), argument) {
+        ("/help", _) => ChatCommand::Help,
+        ("/agent", None) => ChatCommand::Status,
+        ("/agent", Some(objective)) => ChatCommand::Start(objective),
+        ("/agent-resume", id) => ChatCommand::Resume(id),
+        ("/cancel" | "/stop", _) => ChatCommand::Cancel,
+        ("/new", _) => ChatCommand::New,
+        ("/approve", _) => approve(rest),
+        ("/deny", _) => deny(rest),
+        ("/audit", _) => ChatCommand::Audit,
+        // A path such as `/etc/hosts is wrong` is plain text, not a command.
+        _ if name[1..].contains('/') => return Said::Plain(text),
+        _ => return Said::Unknown(name),
+    })
+}
+
+fn approve(rest: &str) -> ChatCommand<'_> {
+    let (code, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    ChatCommand::Approve { code, always: more.trim().eq_ignore_ascii_case("always") }
+}
+
+fn deny(rest: &str) -> ChatCommand<'_> {
+    let (code, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    ChatCommand::Deny { code, reason: Some(more.trim()).filter(|reason| !reason.is_empty()) }
+}
+
+/// The names of commands that look most like `name`.
+pub fn nearest(name: &str) -> Vec<&'static str> {
+    let mut scored: Vec<_> = NAMES.iter().map(|known| (strsim::levenshtein(name, known), *known)).filter(|(edits, _)| *edits <= 3).collect();
+    scored.sort();
+    scored.into_iter().take(3).map(|(_, known)| known).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_commands_from_words_and_paths() {
+        assert_eq!(read("  "), Said::Empty);
+        assert_eq!(read("/etc/hosts is wrong"), Said::Plain("/etc/hosts is wrong"));
+        assert_eq!(read("/agent fix it"), Said::Command(ChatCommand::Start("fix it")));
+        assert_eq!(read("/STOP"), Said::Command(ChatCommand::Cancel));
+        assert_eq!(read("/deny K7 use pytest"), Said::Command(ChatCommand::Deny { code: "K7", reason: Some("use pytest") }));
+        assert_eq!(read("/helpp"), Said::Unknown("/helpp"));
+        assert_eq!(nearest("/helpp"), ["/help"]);
+        assert_eq!(nearest("/agent-resum")[0], "/agent-resume");
+    }
+}

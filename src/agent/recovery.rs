@@ -1,0 +1,55 @@
+//! What to do about effects that a dead process left behind. One table, nothing else.
+//!
+//! Never guesses: what cannot be known is put to the person (behaviour, section 4).
+
+use crate::agent::event::{EffectClass, Event, Probe};
+use crate::agent::state::{Phase, Stage, State};
+
+/// What follows from a class and what a probe found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remedy {
+    /// Ask the world first.
+    Probe,
+    /// Run it again: it did not happen, or twice is as good as once.
+    Rerun,
+    /// It happened; this is its result.
+    FinishWith(String),
+    /// Nobody can tell: "may or may not have run: run again, or go on?"
+    AskPerson,
+}
+
+/// The table. `None`: no probe was made yet.
+pub fn remedy(class: EffectClass, probe: Option<&Probe>) -> Remedy {
+    match (class, probe) {
+        (EffectClass::Pure | EffectClass::Idempotent, _) => Remedy::Rerun,
+        (EffectClass::Probeable | EffectClass::Opaque, None) => Remedy::Probe,
+        (EffectClass::Probeable | EffectClass::Opaque, Some(Probe::Happened { output })) => Remedy::FinishWith(output.clone()),
+        (EffectClass::Probeable | EffectClass::Opaque, Some(Probe::DidNotHappen | Probe::Harmless)) => Remedy::Rerun,
+        (EffectClass::Probeable | EffectClass::Opaque, Some(Probe::Unclear { .. })) => Remedy::AskPerson,
+    }
+}
+
+/// What a process must write down first when it takes over a journal: what the one before left behind.
+///
+/// `None` where nothing was under way, or where only a person's word is missing.
+pub fn on_start(state: &State) -> Option<Event> {
+    let running = |stage: &Stage| matches!(stage, Stage::Running(_));
+    let calls: Vec<_> = state.calls().iter().filter(|p| running(&p.stage)).map(|p| p.call.id.clone()).collect();
+    let sending = state.outbox.front().is_some_and(|front| front.sending);
+    let turn = state.turn.as_ref();
+    let asking = turn.is_some_and(|turn| matches!(turn.phase, Phase::Asking));
+    let halted = turn.is_some_and(|turn| !turn.interrupted && !state.waits_for_person() && under_way(turn.round, &turn.phase));
+    if calls.is_empty() && !sending && !asking && !halted {
+        return None;
+    }
+    Some(Event::Interrupted { calls, asking, sending })
+}
+
+/// A turn whose model was never asked lost nothing, and one that has its end only needs to say so: both just go on.
+fn under_way(round: u32, phase: &Phase) -> bool {
+    match phase {
+        Phase::Ready => round > 0,
+        Phase::Asking | Phase::Calls(_) => true,
+        Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_) => false,
+    }
+}

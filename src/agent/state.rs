@@ -1,0 +1,222 @@
+//! What a session knows, and nothing else: everything here is folded from its journal by [`crate::agent::apply`].
+//!
+//! No field is ever set from outside, no clock is read: `now` is the time of the last event.
+
+use crate::agent::conversation::Conversation;
+use crate::agent::event::{
+    Call, CallId, EndReason, Event, Expectation, Inbound, Opening, Outcome, OutgoingKind, Probe, Record, Timestamp,
+    Usage,
+};
+use crate::agent::plan::Plan;
+use crate::agent::texts::Texts;
+use crate::gate::{Facts, Pattern, Verdict};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+/// A session, folded.
+#[derive(Debug, Clone)]
+pub struct State {
+    pub opening: Arc<Opening>,
+    pub texts: Arc<Texts>,
+    /// The last line of the journal: its number and its hash.
+    pub seq: u64,
+    pub head: String,
+    /// The time of the last event.
+    pub now: Timestamp,
+    pub conversation: Conversation,
+    /// Received, not yet understood.
+    pub unread: VecDeque<Inbound>,
+    /// Every message that came, by the channel's id: the same one twice is one.
+    pub seen: HashSet<String>,
+    /// Understood, waiting for the next round boundary.
+    pub steering: Vec<Inbound>,
+    pub outbox: VecDeque<Outgoing>,
+    pub sends: u64,
+    pub turn: Option<Turn>,
+    pub plan: Plan,
+    pub grants: Vec<Pattern>,
+    /// Rounds of all turns; calls are numbered by it.
+    pub rounds: u32,
+    pub usage: Usage,
+    pub last_end: Option<EndReason>,
+    /// `/new` was said: the chat's next message starts another session.
+    pub closed: bool,
+}
+
+/// From a message to the final answer.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    pub started_at: Timestamp,
+    pub round: u32,
+    pub usage: Usage,
+    /// Time spent waiting for a person, which no limit counts.
+    pub waited_ms: u64,
+    pub phase: Phase,
+    pub stop: Stop,
+    /// The process died; nothing goes on until somebody says so.
+    pub interrupted: bool,
+    /// Finished steps of the plan that the chat was told about.
+    pub told_done: usize,
+}
+
+/// Where in a round the turn is.
+#[derive(Debug, Clone)]
+pub enum Phase {
+    /// The model is to be asked next.
+    Ready,
+    Asking,
+    Calls(Vec<Pending>),
+    /// The final answer is there.
+    Answered(String),
+    Failed(String),
+    /// A limit was reached; the text says which.
+    Limited(String),
+}
+
+/// How far a `/cancel` got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    No,
+    Wanted,
+    /// The running effects were told.
+    Asked,
+}
+
+/// One call of the current round.
+#[derive(Debug, Clone)]
+pub struct Pending {
+    pub call: Call,
+    pub stage: Stage,
+    /// An approval that was given and not yet spent.
+    pub ticket: Option<Ticket>,
+    /// What a probe could look for.
+    pub expect: Option<Expectation>,
+}
+
+/// An approval: good for one run of exactly what its digest says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ticket {
+    pub approval: String,
+    pub digest: String,
+}
+
+/// How far a call is.
+#[derive(Debug, Clone)]
+pub enum Stage {
+    Proposed,
+    Examined(Facts),
+    Judged(Facts, Verdict),
+    /// Waits for yes or no.
+    Waiting(Question),
+    /// Waits for the person's words.
+    Listening,
+    /// The person's words are there.
+    Heard(String),
+    Running(Facts),
+    /// It was running when the process died.
+    InDoubt(Facts, Option<Probe>),
+    Finished(Outcome),
+}
+
+/// An open approval.
+#[derive(Debug, Clone)]
+pub struct Question {
+    pub approval: String,
+    pub digest: String,
+    pub expires_at: Timestamp,
+    pub asked_at: Timestamp,
+    pub pattern: Option<Pattern>,
+    /// The call may have run already.
+    pub in_doubt: bool,
+}
+
+/// A message on its way to the chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Number within the session.
+    pub send: u64,
+    pub kind: OutgoingKind,
+    pub text: String,
+    /// The code of the question, for buttons.
+    pub approval: Option<String>,
+    pub sending: bool,
+}
+
+impl State {
+    /// The state after a journal's first line; `None` where that line does not open a session.
+    pub fn begin(first: &Record, texts: Arc<Texts>) -> Option<Self> {
+        let Event::SessionStarted(opening) = &first.event else { return None };
+        let mut conversation = Conversation::default();
+        conversation.system(&opening.system);
+        Some(Self {
+            opening: Arc::new((**opening).clone()),
+            texts,
+            seq: first.seq,
+            head: first.hash.clone(),
+            now: first.at,
+            conversation,
+            unread: VecDeque::new(),
+            seen: HashSet::new(),
+            steering: Vec::new(),
+            outbox: VecDeque::new(),
+            sends: 0,
+            turn: None,
+            plan: Plan::default(),
+            grants: Vec::new(),
+            rounds: 0,
+            usage: Usage::default(),
+            last_end: None,
+            closed: false,
+        })
+    }
+
+    /// The one open approval, if any: calls of a round wait for each other.
+    pub fn question(&self) -> Option<(&Call, &Question)> {
+        self.calls().iter().find_map(|pending| match &pending.stage {
+            Stage::Waiting(question) => Some((&pending.call, question)),
+            _ => None,
+        })
+    }
+
+    /// The call whose free question waits for the person's words.
+    pub fn listening(&self) -> Option<&Call> {
+        self.calls().iter().find(|pending| matches!(pending.stage, Stage::Listening)).map(|pending| &pending.call)
+    }
+
+    /// The calls of the current round.
+    pub fn calls(&self) -> &[Pending] {
+        match self.turn.as_ref().map(|turn| &turn.phase) {
+            Some(Phase::Calls(calls)) => calls,
+            _ => &[],
+        }
+    }
+
+    pub fn pending(&self, id: &CallId) -> Option<&Pending> {
+        self.calls().iter().find(|pending| pending.call.id == *id)
+    }
+
+    /// Whether the turn can go on only after a person's word.
+    pub fn waits_for_person(&self) -> bool {
+        self.question().is_some() || self.listening().is_some()
+    }
+
+    /// When the open question expires.
+    pub fn next_expiry(&self) -> Option<(String, Timestamp)> {
+        self.question().map(|(_, question)| (question.approval.clone(), question.expires_at))
+    }
+}
+
+impl Turn {
+    pub fn begin(at: Timestamp, told_done: usize) -> Self {
+        Self {
+            started_at: at,
+            round: 0,
+            usage: Usage::default(),
+            waited_ms: 0,
+            phase: Phase::Ready,
+            stop: Stop::No,
+            interrupted: false,
+            told_done,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Texts that depend on a decision: what a model reads when a call does not run, and what a person is asked.
+
+use crate::agent::event::{By, Call, Event, Via};
+use crate::agent::limits::Limits;
+use crate::agent::state::State;
+use crate::gate::{self, Verdict};
+use crate::tools;
+
+pub const CANCELLED_CALL: &str = "Not run: the person stopped the turn.";
+
+/// The word of the configuration, where it decides in the person's place.
+pub fn configuration() -> By {
+    By { who: "configuration".into(), via: Via::Flag, message: None }
+}
+
+pub fn too_many_calls(max: usize) -> String {
+    format!("Not run: only {max} calls a round. Call it again in the next round.")
+}
+
+pub fn unknown_tool(name: &str) -> String {
+    let names: Vec<&str> = tools::all().iter().map(|tool| tool.name).collect();
+    format!("There is no tool {name:?}. Tools: {}.", names.join(", "))
+}
+
+pub fn malformed_arguments(tool: &str, error: &serde_json::Error) -> String {
+    format!("The arguments of {tool} are not valid JSON: {error}. Call it again with valid JSON.")
+}
+
+/// A refusal says what, which rule, what would make it allowed, and what not to do.
+pub fn denied(verdict: &Verdict) -> String {
+    format!("Not run. {}\nDo not try the same again.", reasons(verdict, true))
+}
+
+pub fn approval_void(verdict: &Verdict) -> String {
+    format!("Not run: what would run now is not what the person approved. {}", reasons(verdict, true))
+}
+
+fn reasons(verdict: &Verdict, with_fix: bool) -> String {
+    let one = |reason: &gate::Reason| match with_fix && !reason.fix.is_empty() {
+        true => format!("{} (rule {}). Instead: {}", reason.text, reason.rule, reason.fix),
+        false => format!("{} ({})", reason.text, reason.rule),
+    };
+    verdict.reasons.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// The event that opens a question about `call`; it shows everything that would run.
+pub fn approval_question(state: &State, limits: &Limits, call: &Call, verdict: &Verdict, in_doubt: bool) -> Event {
+    let workspace = &state.opening.workspace;
+    let digest = gate::digest(call, &workspace.path, &state.opening.owner, verdict);
+    let code = short_code(&digest, call);
+    let what = what_would_run(call, verdict);
+    let pattern = verdict.pattern.as_ref().filter(|_| !in_doubt);
+    let always = match pattern {
+        Some(pattern) => state.texts.say("always", &[("code", &code), ("pattern", &pattern.to_string())]),
+        None => String::new(),
+    };
+    let question = state.texts.say(
+        if in_doubt { "in_doubt" } else { "question" },
+        &[
+            ("what", &what),
+            ("why", &reasons(verdict, false)),
+            ("workspace", &workspace.name),
+            ("code", &code),
+            ("always", &always),
+            ("minutes", &limits.approval_minutes.to_string()),
+        ],
+    );
+    Event::ApprovalAsked {
+        approval: code,
+        call: call.id.clone(),
+        digest,
+        question,
+        expires_at: state.now.plus_ms(limits.approval_minutes * 60_000),
+        pattern: pattern.cloned(),
+    }
+}
+
+/// The whole command, or the whole call, never cut.
+fn what_would_run(call: &Call, verdict: &Verdict) -> String {
+    if verdict.commands.is_empty() {
+        return format!("```\n{} {}\n```", call.tool, call.arguments);
+    }
+    let command = call.json().ok().and_then(|arguments| Some(arguments.get("command")?.as_str()?.to_owned()));
+    match command {
+        Some(command) => format!("```\n{command}\n```"),
+        None => format!("```\n{} {}\n```", call.tool, call.arguments),
+    }
+}
+
+/// Four letters and digits, without those that look alike. Derived, so that a replay asks with the same code.
+fn short_code(digest: &str, call: &Call) -> String {
+    const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+    use sha2::{Digest, Sha256};
+    let bytes = Sha256::digest(format!("{digest} {}", call.id));
+    bytes.iter().take(4).map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
+}

@@ -1,0 +1,85 @@
+//! What wakes a session, and where its words go.
+//!
+//! A door hands facts to the [`hub`](crate::hub) and shows what comes back. It decides nothing about the work.
+
+pub mod whatsapp; // webhooks in, Graph API out
+pub mod terminal; // `chat` and `run`
+
+use crate::agent::event::{Opening, OutgoingKind, Record};
+use crate::agent::state::Outgoing;
+use crate::world::model::Delta;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use whatsapp::graph::Graph;
+
+/// Where messages go, by the chat's prefix.
+#[derive(Default)]
+pub struct Channels {
+    pub whatsapp: Option<Graph>,
+}
+
+impl Channels {
+    /// Sends one message; the error is a sentence for the journal.
+    ///
+    /// # Errors
+    /// What the channel said, after its retries.
+    pub async fn send(&self, chat: &str, outgoing: &Outgoing) -> Result<(), String> {
+        let Some(number) = chat.strip_prefix("whatsapp:") else {
+            // A terminal shows messages as they are recorded.
+            return Ok(());
+        };
+        let Some(graph) = &self.whatsapp else { return Err("WhatsApp is not configured".into()) };
+        let sent = match (&outgoing.kind, &outgoing.approval) {
+            (OutgoingKind::Question, Some(code)) => {
+                let buttons = [(format!("/approve {code}"), "Approve"), (format!("/deny {code}"), "Deny")];
+                let buttons: Vec<(&str, &str)> = buttons.iter().map(|(id, title)| (id.as_str(), *title)).collect();
+                graph.send_buttons(number, &outgoing.text, &buttons).await
+            }
+            _ => graph.send_text(number, &outgoing.text, None).await,
+        };
+        sent.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// What can be watched: every line of a journal, and an answer while it is being written.
+#[derive(Debug, Clone)]
+pub enum Seen {
+    Recorded { session: String, chat: String, record: Arc<Record> },
+    Shown { session: String, delta: Delta },
+    /// The session cannot go on in this process.
+    Stopped { session: String, why: String },
+}
+
+/// Who watches. Costs nothing while nobody does.
+#[derive(Clone, Default)]
+pub struct Observers(Arc<Mutex<Vec<UnboundedSender<Seen>>>>);
+
+impl Observers {
+    /// Everything from now on.
+    pub fn watch(&self) -> UnboundedReceiver<Seen> {
+        let (sender, receiver) = unbounded_channel();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        receiver
+    }
+
+    pub fn recorded(&self, opening: &Opening, record: &Record) {
+        self.tell(|| Seen::Recorded {
+            session: opening.session.clone(),
+            chat: opening.chat.clone(),
+            record: Arc::new(record.clone()),
+        });
+    }
+
+    pub fn shown(&self, opening: &Opening, delta: Delta) {
+        self.tell(|| Seen::Shown { session: opening.session.clone(), delta: delta.clone() });
+    }
+
+    pub fn stopped(&self, session: &str, why: &str) {
+        self.tell(|| Seen::Stopped { session: session.to_owned(), why: why.to_owned() });
+    }
+
+    fn tell(&self, seen: impl Fn() -> Seen) {
+        let mut watchers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        watchers.retain(|watcher| watcher.send(seen()).is_ok());
+    }
+}

@@ -1,0 +1,361 @@
+//! Brings facts to sessions: finds or makes the session of a chat, wakes it, and waits until the fact is on disk.
+//!
+//! It holds no truth of its own: which sessions are awake is all that it knows, and losing that loses nothing.
+
+use crate::agent::apply::apply;
+use crate::agent::command::{self, ChatCommand, Said};
+use crate::agent::event::{Event, Inbound, Opening, Record, WorkspaceRef};
+use crate::agent::prompt;
+use crate::agent::state::State;
+use crate::agent::texts::Texts;
+use crate::session::{Delivery, Session, Surface};
+use crate::world::journal::{self, FORMAT, Journal, JournalError};
+use crate::world::store::StoreError;
+use crate::world::{clock, open_workspace};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
+
+/// Facts that may wait for one session; a sender beyond that is told that it is busy.
+const INBOX_MAX: usize = 256;
+/// Chats are served side by side, each in its own order.
+const LANES: usize = 64;
+/// How often questions of sleeping sessions are looked at for expiry.
+const EXPIRY_SWEEP: Duration = Duration::from_secs(30);
+
+/// Why a message was not taken. Nothing of it is on disk then, so the sender may try again.
+#[derive(Debug, Error)]
+pub enum DeliverError {
+    #[error("the session is busy: {INBOX_MAX} messages wait already")]
+    Busy,
+    #[error("{0}")]
+    Session(String),
+    #[error("there is no session {0}")]
+    NoSession(String),
+    #[error("{0}")]
+    Workspace(String),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("read {path}: {source}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("the program is shutting down")]
+    ShuttingDown,
+}
+
+/// A message that is on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivered {
+    pub session: String,
+    /// `false`: this message came before.
+    pub fresh: bool,
+}
+
+/// Where a chat's new session works.
+pub type PickWorkspace = Box<dyn Fn() -> Result<WorkspaceRef, String> + Send + Sync>;
+
+/// The sessions of one data folder.
+pub struct Hub {
+    surface: Surface,
+    texts: Arc<Texts>,
+    sessions_dir: PathBuf,
+    workspace: PickWorkspace,
+    awake: Mutex<HashMap<String, mpsc::Sender<Delivery>>>,
+    lanes: [tokio::sync::Mutex<()>; LANES],
+    tasks: TaskTracker,
+}
+
+impl Hub {
+    /// # Errors
+    /// [`DeliverError::Read`] where the data folder cannot be made.
+    pub fn new(surface: Surface, texts: Arc<Texts>, data_dir: &Path, workspace: PickWorkspace) -> Result<Arc<Self>, DeliverError> {
+        let sessions_dir = data_dir.join("agent_sessions");
+        fs::create_dir_all(&sessions_dir).map_err(|source| DeliverError::Read { path: sessions_dir.clone(), source })?;
+        let lanes = std::array::from_fn(|_| tokio::sync::Mutex::new(()));
+        let (awake, tasks) = (Mutex::new(HashMap::new()), TaskTracker::new());
+        Ok(Arc::new(Self { surface, texts, sessions_dir, workspace, awake, lanes, tasks }))
+    }
+
+    pub fn surface(&self) -> &Surface {
+        &self.surface
+    }
+
+    /// Brings a message to its chat's session; returns when it is on disk.
+    ///
+    /// # Errors
+    /// [`DeliverError`]: then nothing was taken.
+    pub async fn deliver(self: &Arc<Self>, chat: &str, message: Inbound) -> Result<Delivered, DeliverError> {
+        let waiting = {
+            let _lane = self.lane(chat).lock().await;
+            if self.surface.store.has_seen(chat, &message.id)? {
+                return Ok(Delivered { session: String::new(), fresh: false });
+            }
+            let (session, message) = self.route(chat, message)?;
+            (self.hand_over(&session, message)?, session)
+        };
+        acknowledged(waiting.0, waiting.1).await
+    }
+
+    /// Brings a message to a certain session of a chat.
+    ///
+    /// # Errors
+    /// [`DeliverError`], also where the session is not there.
+    pub async fn deliver_to(self: &Arc<Self>, session: &str, message: Inbound) -> Result<Delivered, DeliverError> {
+        let chat = self.chat_of(session)?;
+        let answer = {
+            let _lane = self.lane(&chat).lock().await;
+            self.hand_over(session, message)?
+        };
+        acknowledged(answer, session.to_owned()).await
+    }
+
+    /// Starts a session of its own for a chat, whatever else the chat has.
+    ///
+    /// # Errors
+    /// [`DeliverError`] where the workspace or the journal cannot be opened.
+    pub async fn start(self: &Arc<Self>, chat: &str, owner: &str) -> Result<String, DeliverError> {
+        let _lane = self.lane(chat).lock().await;
+        self.open_session(chat, owner)
+    }
+
+    /// Takes up what a process before this one left: indexes grown journals, wakes sessions with something to do.
+    ///
+    /// # Errors
+    /// [`DeliverError`] where the data folder or the database cannot be read. A damaged journal is logged and left alone.
+    pub fn recover(self: &Arc<Self>) -> Result<(), DeliverError> {
+        self.index()?;
+        for (session, _) in self.surface.store.unfinished()? {
+            if let Err(error) = self.wake(&session) {
+                tracing::error!(%session, %error, "session left asleep");
+            }
+        }
+        Ok(())
+    }
+
+    /// Projects journals that the database does not know whole.
+    ///
+    /// # Errors
+    /// As [`Hub::recover`].
+    pub fn index(&self) -> Result<(), DeliverError> {
+        let known = self.surface.store.known()?;
+        let fail = |source| DeliverError::Read { path: self.sessions_dir.clone(), source };
+        for entry in fs::read_dir(&self.sessions_dir).map_err(fail)? {
+            let path = entry.map_err(fail)?.path();
+            let Some(session) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".jsonl")) else { continue };
+            let bytes = fs::metadata(&path).map_err(fail)?.len();
+            if known.get(session) == Some(&bytes) {
+                continue;
+            }
+            if let Err(error) = self.index_one(&path, bytes) {
+                tracing::error!(session, %error, "journal not indexed");
+            }
+        }
+        Ok(())
+    }
+
+    fn index_one(&self, path: &Path, bytes: u64) -> Result<(), DeliverError> {
+        let mut records = Vec::new();
+        let (state, _) = load(path, &self.texts, |record| records.push(record.clone()))?;
+        Ok(self.surface.store.project(&records, &state, bytes)?)
+    }
+
+    /// Wakes sessions whose open question expired. Runs until shutdown.
+    pub async fn sweep(self: Arc<Self>) {
+        loop {
+            tokio::select! {
+                () = self.surface.shutdown.cancelled() => return,
+                () = tokio::time::sleep(EXPIRY_SWEEP) => {}
+            }
+            let expired = self.surface.store.expired(clock::now().0);
+            for (session, chat) in expired.unwrap_or_default() {
+                let _lane = self.lane(&chat).lock().await;
+                if let Err(error) = self.wake(&session) {
+                    tracing::error!(%session, %error, "expired question left open");
+                }
+            }
+        }
+    }
+
+    /// Waits until every session is at rest; with shutdown set, until each reached its safe point.
+    pub async fn rest(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    fn lane(&self, chat: &str) -> &tokio::sync::Mutex<()> {
+        let mut hasher = DefaultHasher::new();
+        chat.hash(&mut hasher);
+        &self.lanes[usize::try_from(hasher.finish() % LANES as u64).unwrap_or(0)]
+    }
+
+    /// `/agent OBJECTIVE` opens a session, `/agent-resume ID` goes back to one; all else goes to the active one.
+    fn route(self: &Arc<Self>, chat: &str, mut message: Inbound) -> Result<(String, Inbound), DeliverError> {
+        match command::read(&message.text) {
+            Said::Command(ChatCommand::Start(objective)) => {
+                message.text = objective.to_owned();
+                return Ok((self.open_session(chat, &message.from)?, message));
+            }
+            Said::Command(ChatCommand::Resume(Some(id))) => {
+                // Somebody else's session is none at all.
+                if self.surface.store.chat_of(id)?.as_deref() == Some(chat) {
+                    return Ok((id.to_owned(), message));
+                }
+            }
+            _ => {}
+        }
+        let session = match self.surface.store.active_session(chat)? {
+            Some(session) => session,
+            None => self.open_session(chat, &message.from)?,
+        };
+        Ok((session, message))
+    }
+
+    fn chat_of(&self, session: &str) -> Result<String, DeliverError> {
+        self.surface.store.chat_of(session)?.ok_or_else(|| DeliverError::NoSession(session.to_owned()))
+    }
+
+    fn hand_over(self: &Arc<Self>, session: &str, message: Inbound) -> Result<oneshot::Receiver<Result<bool, String>>, DeliverError> {
+        self.wake(session)?;
+        let (ack, answer) = oneshot::channel();
+        // Under the same lock that a session parks under, so that no message is left with a sleeper.
+        let awake = self.awake();
+        let Some(inbox) = awake.get(session) else { return Err(DeliverError::ShuttingDown) };
+        inbox.try_send(Delivery { message, ack }).map_err(|_| DeliverError::Busy)?;
+        Ok(answer)
+    }
+
+    fn open_session(self: &Arc<Self>, chat: &str, owner: &str) -> Result<String, DeliverError> {
+        let workspace = (self.workspace)().map_err(DeliverError::Workspace)?;
+        let policy = &self.surface.policy;
+        let system = prompt::system(&workspace.name, &workspace.path, policy.gate.write_enabled());
+        let session = clock::session_id();
+        let opening = Opening {
+            format: FORMAT,
+            program: concat!("journeyman ", env!("CARGO_PKG_VERSION")).into(),
+            session: session.clone(),
+            chat: chat.to_owned(),
+            owner: owner.to_owned(),
+            workspace,
+            prompt_digest: hex::encode(Sha256::digest(&system)),
+            system,
+            policy_digest: policy.gate.digest().to_owned(),
+            model: policy.model.clone(),
+        };
+        let path = self.path(&session);
+        let (journal, first) = Journal::create(&path, clock::now(), Event::SessionStarted(Box::new(opening)))?;
+        let state = State::begin(&first, self.texts.clone()).expect("BUG: the first line opens the session");
+        self.surface.store.project(std::slice::from_ref(&first), &state, journal.bytes())?;
+        self.spawn(session.clone(), state, journal)?;
+        Ok(session)
+    }
+
+    fn path(&self, session: &str) -> PathBuf {
+        self.sessions_dir.join(format!("{session}.jsonl"))
+    }
+
+    /// Makes sure that a session runs. Called with its chat's lane held, or before anything else runs.
+    fn wake(self: &Arc<Self>, session: &str) -> Result<(), DeliverError> {
+        if self.surface.shutdown.is_cancelled() {
+            return Err(DeliverError::ShuttingDown);
+        }
+        if self.awake().contains_key(session) {
+            return Ok(());
+        }
+        let (state, journal) = load(&self.path(session), &self.texts, |_| {})?;
+        self.spawn(session.to_owned(), state, journal)
+    }
+
+    fn spawn(self: &Arc<Self>, id: String, state: State, journal: Journal) -> Result<(), DeliverError> {
+        let workspace = open_workspace(Path::new(&state.opening.workspace.path)).map_err(DeliverError::Workspace)?;
+        let mut session = Session::new(state, journal, self.surface.clone(), workspace);
+        let (sender, mut inbox) = mpsc::channel(INBOX_MAX);
+        self.awake().insert(id.clone(), sender);
+        let hub = self.clone();
+        self.tasks.spawn(async move {
+            let ran = session.run(&mut inbox, |inbox| hub.park(&id, inbox)).await;
+            if let Err(error) = ran {
+                // One that parked took itself out, and another may be awake in its place by now.
+                hub.awake().remove(&id);
+                // Everything up to the last complete line stands; the next message tries again from there.
+                tracing::error!(session = %id, %error, "session stopped");
+                hub.surface.observers.stopped(&id, &error.to_string());
+            }
+        });
+        Ok(())
+    }
+
+    /// Lets a session go to sleep, unless a message is on its way to it.
+    fn park(&self, session: &str, inbox: &mpsc::Receiver<Delivery>) -> bool {
+        let mut awake = self.awake();
+        let idle = inbox.is_empty();
+        if idle {
+            awake.remove(session);
+        }
+        idle
+    }
+
+    fn awake(&self) -> MutexGuard<'_, HashMap<String, mpsc::Sender<Delivery>>> {
+        // Nothing that can panic happens under this lock.
+        self.awake.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn acknowledged(answer: oneshot::Receiver<Result<bool, String>>, session: String) -> Result<Delivered, DeliverError> {
+    match answer.await {
+        Ok(Ok(fresh)) => Ok(Delivered { session, fresh }),
+        Ok(Err(text)) => Err(DeliverError::Session(text)),
+        Err(_) => Err(DeliverError::Session("the session stopped before it took the message; see the log".into())),
+    }
+}
+
+/// Folds a journal into its state, ready to be continued.
+///
+/// # Errors
+/// What is wrong with the journal, and at which line.
+pub fn load(path: &Path, texts: &Arc<Texts>, mut each: impl FnMut(&Record)) -> Result<(State, Journal), JournalError> {
+    let mut state: Option<State> = None;
+    let journal = Journal::open(path, |record| {
+        each(&record);
+        fold(&mut state, &record, texts)
+    })?;
+    let state = state.ok_or_else(|| JournalError::Empty { path: path.to_owned() })?;
+    Ok((state, journal))
+}
+
+/// The same without opening it for writing: for looking at a journal that another process may own.
+///
+/// # Errors
+/// As [`load`].
+pub fn inspect(path: &Path, texts: &Arc<Texts>, mut each: impl FnMut(&Record)) -> Result<(State, journal::End), JournalError> {
+    let (mut state, mut refused) = (None, None);
+    let end = journal::read(path, |record| {
+        each(&record);
+        if let (None, Err(what)) = (&refused, fold(&mut state, &record, texts)) {
+            refused = Some((record.seq, what));
+        }
+    })?;
+    match (state, refused) {
+        (_, Some((line, what))) => Err(JournalError::Damaged { path: path.to_owned(), line, what }),
+        (Some(state), None) => Ok((state, end)),
+        (None, None) => Err(JournalError::Empty { path: path.to_owned() }),
+    }
+}
+
+fn fold(state: &mut Option<State>, record: &Record, texts: &Arc<Texts>) -> Result<(), String> {
+    match state {
+        Some(state) => apply(state, record).map_err(|error| error.to_string()),
+        None => {
+            *state = State::begin(record, texts.clone());
+            state.is_some().then_some(()).ok_or_else(|| "the first line does not open a session".into())
+        }
+    }
+}

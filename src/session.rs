@@ -1,0 +1,226 @@
+//! The loop: the only place where deciding and acting meet.
+//!
+//! One actor a session owns its state and its journal and is the journal's only appender. Doors hand it facts and wait
+//! for its word that they are on disk. A session that waits for a person ends here: no task, no connection.
+
+use crate::agent::apply::{Illegal, apply};
+use crate::agent::event::{CallId, Event, Inbound, Record};
+use crate::agent::recovery;
+use crate::agent::state::State;
+use crate::agent::step::{Decision, Effect, Policy, step};
+use crate::doors::Observers;
+use crate::world::journal::{Journal, JournalError};
+use crate::world::store::{Store, StoreError};
+use crate::world::workspace::Workspace;
+use crate::world::{Scene, World, broken_tool, clock};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// Why this process must not go on with a session.
+#[derive(Debug, Error)]
+pub enum SessionError {
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error("BUG: {0}")]
+    Illegal(#[from] Illegal),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A message for a session, and who waits for it to be on disk.
+pub struct Delivery {
+    pub message: Inbound,
+    /// `true`: it is new. `false`: it was there before.
+    pub ack: oneshot::Sender<Result<bool, String>>,
+}
+
+/// What a session works with.
+#[derive(Clone)]
+pub struct Surface {
+    pub world: Arc<World>,
+    pub policy: Arc<Policy>,
+    pub store: Arc<Store>,
+    pub observers: Observers,
+    /// Set once: no new effects, end at the next safe point.
+    pub shutdown: CancellationToken,
+}
+
+/// One session, awake.
+pub struct Session {
+    pub state: State,
+    journal: Journal,
+    unprojected: Vec<Record>,
+    surface: Surface,
+    workspace: Workspace,
+    running: JoinSet<Event>,
+    /// What each running task is, for the case that it panics.
+    tasks: HashMap<Id, Doing>,
+    cancel: CancellationToken,
+}
+
+#[derive(Debug, Clone)]
+enum Doing {
+    Model(u32),
+    Tool(CallId),
+    Send(u64),
+}
+
+impl Session {
+    pub fn new(state: State, journal: Journal, surface: Surface, workspace: Workspace) -> Self {
+        let (running, tasks, cancel) = (JoinSet::new(), HashMap::new(), CancellationToken::new());
+        Self { state, journal, unprojected: Vec::new(), surface, workspace, running, tasks, cancel }
+    }
+
+    /// Decides and acts until nothing is left to do but to wait for a person.
+    ///
+    /// `park` is asked then; `false` means that a fact is on its way.
+    ///
+    /// # Errors
+    /// [`SessionError`]: the journal cannot be written, or history contradicts itself. Nothing more is done then.
+    pub async fn run(&mut self, inbox: &mut mpsc::Receiver<Delivery>, park: impl Fn(&mpsc::Receiver<Delivery>) -> bool) -> Result<(), SessionError> {
+        if let Some(event) = recovery::on_start(&self.state) {
+            self.record(event)?;
+        }
+        loop {
+            self.expire_question()?;
+            match step(&self.state, &self.surface.policy) {
+                Decision::Record(event) => self.record(*event)?,
+                Decision::Look(look) => {
+                    let fact = self.surface.world.look(look, &self.surface.policy.gate, &self.workspace);
+                    self.record(fact)?;
+                }
+                Decision::Perform(_) if self.surface.shutdown.is_cancelled() => return self.drain().await,
+                Decision::Perform(effect) => {
+                    self.record(effect.intent())?; // in the journal before the effect
+                    self.start(*effect);
+                }
+                Decision::Wait => {
+                    self.project()?;
+                    if self.running.is_empty() && park(inbox) {
+                        return Ok(()); // parked: no task, no connection
+                    }
+                    tokio::select! {
+                        Some(ended) = self.running.join_next_with_id() => self.take_outcome(ended)?,
+                        Some(delivery) = inbox.recv() => self.take_message(delivery)?,
+                        () = until(self.expiry_in()) => {}
+                        () = self.surface.shutdown.cancelled() => return self.drain().await,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes an event down, on disk before anything else happens if it must be.
+    fn record(&mut self, event: Event) -> Result<(), SessionError> {
+        let durable = event.must_be_durable();
+        let line = self.journal.next(clock::now(), event);
+        apply(&mut self.state, &line.record)?;
+        let record = self.journal.append(line)?;
+        if durable {
+            self.journal.sync()?;
+        }
+        self.surface.observers.recorded(&self.state.opening, &record);
+        self.unprojected.push(record);
+        Ok(())
+    }
+
+    fn project(&mut self) -> Result<(), SessionError> {
+        if !self.unprojected.is_empty() {
+            self.surface.store.project(&self.unprojected, &self.state, self.journal.bytes())?;
+            self.unprojected.clear();
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, effect: Effect) {
+        let doing = match &effect {
+            Effect::Stop => {
+                // Running effects end with what they have; later ones get a token of their own.
+                std::mem::take(&mut self.cancel).cancel();
+                return;
+            }
+            Effect::AskModel { round, .. } => Doing::Model(*round),
+            Effect::RunTool { call, .. } => Doing::Tool(call.get().id.clone()),
+            Effect::Send { outgoing } => Doing::Send(outgoing.send),
+        };
+        let opening = self.state.opening.clone();
+        let observers = self.surface.observers.clone();
+        let scene = Scene {
+            session: opening.session.clone(),
+            chat: opening.chat.clone(),
+            workspace: self.workspace.clone(),
+            cancel: self.cancel.clone(),
+            show: Arc::new(move |delta| observers.shown(&opening, delta)),
+        };
+        let handle = self.running.spawn(self.surface.world.clone().perform(effect, scene));
+        self.tasks.insert(handle.id(), doing);
+    }
+
+    fn take_outcome(&mut self, ended: Result<(Id, Event), JoinError>) -> Result<(), SessionError> {
+        let (id, event) = match ended {
+            Ok((id, event)) => (id, Some(event)),
+            Err(error) => (error.id(), None),
+        };
+        let Some(doing) = self.tasks.remove(&id) else { return Ok(()) };
+        let event = event.unwrap_or_else(|| match doing {
+            Doing::Model(round) => {
+                let message = "The request to the model broke (a bug of Journeyman).".to_owned();
+                Event::ModelFailed { round, kind: "bug".into(), message, attempts: 0 }
+            }
+            Doing::Tool(call) => broken_tool(call),
+            Doing::Send(send) => Event::SendFinished { send, error: Some("sending broke (a bug of Journeyman)".into()) },
+        });
+        self.record(event)
+    }
+
+    /// Only after this may a webhook answer 200.
+    fn take_message(&mut self, delivery: Delivery) -> Result<(), SessionError> {
+        let Delivery { message, ack } = delivery;
+        if self.state.seen.contains(&message.id) {
+            let _ = ack.send(Ok(false));
+            return Ok(());
+        }
+        let written = self.record(Event::MessageReceived { message }).and_then(|()| self.project());
+        let _ = ack.send(written.as_ref().map(|()| true).map_err(ToString::to_string)); // a door that went away needs no answer
+        written
+    }
+
+    fn expire_question(&mut self) -> Result<(), SessionError> {
+        match self.state.next_expiry() {
+            Some((approval, at)) if at <= clock::now() => self.record(Event::ApprovalExpired { approval }),
+            _ => Ok(()),
+        }
+    }
+
+    fn expiry_in(&self) -> Option<Duration> {
+        let (_, at) = self.state.next_expiry()?;
+        Some(Duration::from_millis(at.since(clock::now())))
+    }
+
+    /// The safe point: what runs may end until the deadline, nothing new starts. What is left is found at the next start.
+    async fn drain(&mut self) -> Result<(), SessionError> {
+        let deadline = tokio::time::sleep(Duration::from_secs(self.surface.policy.limits.drain_seconds));
+        tokio::pin!(deadline);
+        while !self.running.is_empty() {
+            tokio::select! {
+                Some(ended) = self.running.join_next_with_id() => self.take_outcome(ended)?,
+                () = &mut deadline => break,
+            }
+        }
+        self.running.shutdown().await;
+        self.journal.sync()?;
+        self.project()
+    }
+}
+
+async fn until(expiry: Option<Duration>) {
+    match expiry {
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,20 @@
+//! Time and names that nobody can foresee: the only place that reads the clock or asks for randomness.
+
+use crate::agent::event::Timestamp;
+use chrono::Utc;
+
+/// The time now.
+pub fn now() -> Timestamp {
+    Timestamp(Utc::now().timestamp_millis())
+}
+
+/// A fresh session id: date and time for people, the rest against collisions.
+pub fn session_id() -> String {
+    let random = uuid::Uuid::now_v7().simple().to_string();
+    format!("{}-{}", Utc::now().format("%Y%m%d-%H%M%S"), &random[random.len() - 6..])
+}
+
+/// A fresh id for a message that comes from no channel with ids of its own.
+pub fn message_id() -> String {
+    uuid::Uuid::now_v7().simple().to_string()
+}

@@ -1,0 +1,223 @@
+//! The journal: one append-only JSONL file a session, each line chained to the one before by SHA-256.
+//!
+//! It writes bytes and checks the chain; what a line means is none of its business. A torn last line is set aside into a
+//! file of its own beside the journal, never deleted. Damage in the middle is an error with its line number.
+
+use crate::agent::event::{Event, Record, Timestamp};
+use sha2::{Digest, Sha256};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Version of the line format.
+pub const FORMAT: u32 = 1;
+
+const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+/// `,"hash":"` + 64 digits + `"}`
+const HASH_FIELD_BYTES: usize = 9 + 64 + 2;
+
+/// What can go wrong with a journal.
+#[derive(Debug, Error)]
+pub enum JournalError {
+    #[error("{verb} {path}: {source}. Nothing after the last complete line counts as done; free the disk or make it writable, then start again")]
+    Io { verb: &'static str, path: PathBuf, source: io::Error },
+    #[error("{path} is damaged at line {line}: {what}. The lines before it are intact")]
+    Damaged { path: PathBuf, line: u64, what: String },
+    #[error("{path} has no complete line: it is no journal")]
+    Empty { path: PathBuf },
+    #[error("an earlier write to {path} failed; this process must not append to it any more")]
+    Poisoned { path: PathBuf },
+}
+
+/// An open journal, at its end.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    seq: u64,
+    head: String,
+    bytes: u64,
+    /// Lines written since the last fsync.
+    unsynced: bool,
+    poisoned: bool,
+}
+
+/// A line that is not yet written.
+#[derive(Debug)]
+pub struct Line {
+    pub record: Record,
+    bytes: Vec<u8>,
+}
+
+impl Journal {
+    /// Makes a new journal with its first line, both durable when this returns.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`], also where the file exists already.
+    pub fn create(path: &Path, at: Timestamp, first: Event) -> Result<(Self, Record), JournalError> {
+        let fail = |verb| move |source| JournalError::Io { verb, path: path.to_owned(), source };
+        let file = OpenOptions::new().create_new(true).append(true).open(path).map_err(fail("create"))?;
+        let mut journal = Self { path: path.to_owned(), file, seq: 0, head: GENESIS.into(), bytes: 0, unsynced: false, poisoned: false };
+        let record = journal.append(journal.next(at, first))?;
+        journal.sync()?;
+        if let Some(folder) = path.parent() {
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(fail("sync the folder of"))?;
+        }
+        Ok((journal, record))
+    }
+
+    /// Opens a journal for appending, handing every line to `each`. A torn tail is set aside first.
+    ///
+    /// # Errors
+    /// What [`read`] says, or the first error of `each`.
+    pub fn open(path: &Path, mut each: impl FnMut(Record) -> Result<(), String>) -> Result<Self, JournalError> {
+        let fail = |verb| move |source| JournalError::Io { verb, path: path.to_owned(), source };
+        let mut refused = None;
+        let end = read(path, |record| {
+            let line = record.seq;
+            if let (None, Err(what)) = (&refused, each(record)) {
+                refused = Some((line, what));
+            }
+        })?;
+        if let Some((line, what)) = refused {
+            return Err(JournalError::Damaged { path: path.to_owned(), line, what });
+        }
+        let file = OpenOptions::new().append(true).open(path).map_err(fail("open"))?;
+        if end.torn > 0 {
+            set_aside(path, end.bytes, end.torn).map_err(fail("set aside the torn end of"))?;
+            file.set_len(end.bytes).and_then(|()| file.sync_all()).map_err(fail("cut the torn end of"))?;
+        }
+        Ok(Self { path: path.to_owned(), file, seq: end.seq, head: end.head, bytes: end.bytes, unsynced: false, poisoned: false })
+    }
+
+    /// The next line, chained but not yet written: it can be judged before it becomes history.
+    pub fn next(&self, at: Timestamp, event: Event) -> Line {
+        let mut record = Record { seq: self.seq + 1, at, event, prev: self.head.clone(), hash: String::new() };
+        let mut bytes = serde_json::to_vec(&record).expect("BUG: every event serialises");
+        // `…,"hash":""}` → the line without `hash`, its digest, and the field again.
+        bytes.truncate(bytes.len() - br#","hash":""}"#.len());
+        record.hash = chain(&self.head, &bytes);
+        bytes.extend_from_slice(format!(",\"hash\":\"{}\"}}\n", record.hash).as_bytes());
+        Line { record, bytes }
+    }
+
+    /// Appends a line made by [`Journal::next`]. It is in the file when this returns, on disk after [`Journal::sync`].
+    ///
+    /// # Errors
+    /// [`JournalError::Io`]; the journal takes nothing more after that.
+    pub fn append(&mut self, line: Line) -> Result<Record, JournalError> {
+        let Line { record, bytes } = line;
+        assert_eq!(record.seq, self.seq + 1, "BUG: a line is appended out of order");
+        if self.poisoned {
+            return Err(JournalError::Poisoned { path: self.path.clone() });
+        }
+        self.unsynced = true;
+        self.file.write_all(&bytes).map_err(|source| self.poison("append to", source))?;
+        self.seq = record.seq;
+        self.head.clone_from(&record.hash);
+        self.bytes += bytes.len() as u64;
+        Ok(record)
+    }
+
+    /// Waits until everything appended is on disk.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`]; after a failed fsync nothing is known, so the journal takes nothing more.
+    pub fn sync(&mut self) -> Result<(), JournalError> {
+        if !self.unsynced {
+            return Ok(());
+        }
+        self.file.sync_data().map_err(|source| self.poison("sync", source))?;
+        self.unsynced = false;
+        Ok(())
+    }
+
+    /// Length of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn poison(&mut self, verb: &'static str, source: io::Error) -> JournalError {
+        self.poisoned = true;
+        JournalError::Io { verb, path: self.path.clone(), source }
+    }
+}
+
+fn chain(prev: &str, line: &[u8]) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(prev.as_bytes());
+    hasher.update(line);
+    hex::encode(hasher.finalize())
+}
+
+fn set_aside(path: &Path, from: u64, bytes: u64) -> io::Result<()> {
+    use std::io::{Read, Seek, SeekFrom};
+    let mut tail = Vec::new();
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    file.take(bytes).read_to_end(&mut tail)?;
+    let aside = path.with_extension(format!("torn-{from}"));
+    let mut kept = File::create(aside)?;
+    kept.write_all(&tail)?;
+    kept.sync_all()
+}
+
+/// Where the intact part of a journal ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    pub seq: u64,
+    pub head: String,
+    /// Bytes of complete, intact lines.
+    pub bytes: u64,
+    /// Bytes of a torn last line; 0 where there is none.
+    pub torn: u64,
+}
+
+/// Reads a journal line by line, checking the chain. Never holds more than one line.
+///
+/// # Errors
+/// [`JournalError::Damaged`] with the line where the chain breaks; [`JournalError::Empty`]; [`JournalError::Io`].
+pub fn read(path: &Path, mut each: impl FnMut(Record)) -> Result<End, JournalError> {
+    let fail = |source| JournalError::Io { verb: "read", path: path.to_owned(), source };
+    let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(fail)?);
+    let mut end = End { seq: 0, head: GENESIS.into(), bytes: 0, torn: 0 };
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let bytes = reader.read_until(b'\n', &mut line).map_err(fail)? as u64;
+        if bytes == 0 {
+            break;
+        }
+        if line.last() != Some(&b'\n') {
+            end.torn = bytes;
+            break;
+        }
+        line.pop();
+        let record = check(&line, &end).map_err(|what| JournalError::Damaged { path: path.to_owned(), line: end.seq + 1, what })?;
+        end.seq = record.seq;
+        end.head.clone_from(&record.hash);
+        end.bytes += bytes;
+        each(record);
+    }
+    if end.seq == 0 {
+        return Err(JournalError::Empty { path: path.to_owned() });
+    }
+    Ok(end)
+}
+
+fn check(line: &[u8], before: &End) -> Result<Record, String> {
+    let record: Record = serde_json::from_slice(line).map_err(|error| format!("not a journal line ({error})"))?;
+    let body = line.len().checked_sub(HASH_FIELD_BYTES).map(|end| &line[..end]).ok_or("too short")?;
+    if chain(&before.head, body) != record.hash || record.prev != before.head {
+        return Err("its hash does not fit".into());
+    }
+    if record.seq != before.seq + 1 {
+        return Err(format!("its number is {}, not {}", record.seq, before.seq + 1));
+    }
+    Ok(record)
+}

@@ -1,0 +1,158 @@
+//! ACTS: everything outside of this program is touched from here, by effects that were recorded before.
+//!
+//! A failure of the outside is data (an [`Outcome`](crate::agent::event::Outcome), a failed send); only what makes it
+//! impossible to go on is an error.
+
+pub mod clock; // time and fresh names
+pub mod journal; // the truth, on disk
+pub mod store; // SQLite, derived from journals
+pub mod model; // who answers
+pub mod process; // the one spawn
+pub mod workspace; // the one file opening
+pub mod resolve; // facts for the gate
+
+use crate::agent::event::{Call, CallId, Event, ExpectedFile, Expectation, Outcome, Probe, Status};
+use crate::agent::state::Outgoing;
+use crate::agent::step::{Effect, Look};
+use crate::doors::Channels;
+use crate::gate::{self, Approved, GatePolicy};
+use crate::tools::{self, Action, Reach};
+use model::{Delta, Model, Patience, Request};
+use process::Processes;
+use resolve::Surroundings;
+use serde_json::value::RawValue;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio_util::sync::CancellationToken;
+use workspace::Workspace;
+
+/// Everything that effects need.
+pub struct World {
+    pub model: Model,
+    pub patience: Patience,
+    pub environment: Arc<Vec<(String, String)>>,
+    pub surroundings: Surroundings,
+    pub channels: Channels,
+    /// The wire form of the tools, for reading only and for all.
+    pub offers: Offers,
+}
+
+/// The tools as the model sees them: the same bytes with every request.
+pub struct Offers {
+    reading: Box<RawValue>,
+    all: Box<RawValue>,
+}
+
+impl Default for Offers {
+    fn default() -> Self {
+        let raw = |write| serde_json::value::to_raw_value(&tools::offered(write)).expect("BUG: schemas serialise");
+        Self { reading: raw(false), all: raw(true) }
+    }
+}
+
+/// Where one session's effects happen.
+#[derive(Clone)]
+pub struct Scene {
+    pub session: String,
+    pub chat: String,
+    pub workspace: Workspace,
+    /// Ends what runs, when the person says stop.
+    pub cancel: CancellationToken,
+    pub show: Arc<dyn Fn(Delta) + Send + Sync>,
+}
+
+impl World {
+    /// Performs an effect whose intent is on disk; the event is its outcome.
+    pub async fn perform(self: Arc<Self>, effect: Effect, scene: Scene) -> Event {
+        match effect {
+            Effect::AskModel { round, model, messages, write_enabled } => {
+                let tools = if write_enabled { &self.offers.all } else { &self.offers.reading };
+                self.ask_model(&Request { round, model: &model, messages: &messages, tools }, &scene).await
+            }
+            Effect::RunTool { call, tool, .. } => self.run_tool(call, tool, &scene).await,
+            Effect::Send { outgoing } => self.send(&outgoing, &scene).await,
+            Effect::Stop => Event::StopAsked,
+        }
+    }
+
+    async fn ask_model(&self, request: &Request<'_>, scene: &Scene) -> Event {
+        let show = |delta| (scene.show)(delta);
+        let answered = tokio::select! {
+            answered = self.model.ask(request, self.patience, &show) => answered,
+            () = scene.cancel.cancelled() => {
+                return Event::ModelFailed { round: request.round, kind: "cancelled".into(), message: "stopped by the person".into(), attempts: 0 };
+            }
+        };
+        match answered {
+            Ok(answer) => Event::ModelAnswered { round: request.round, answer },
+            Err((error, attempts)) => {
+                Event::ModelFailed { round: request.round, kind: error.kind().into(), message: error.to_string(), attempts }
+            }
+        }
+    }
+
+    async fn run_tool(&self, call: Approved<Call>, tool: &'static str, scene: &Scene) -> Event {
+        let id = call.get().id.clone();
+        let started = Instant::now();
+        let processes = Processes::new(self.environment.clone(), scene.cancel.clone());
+        let reach = Arc::new(Reach { session: scene.session.clone(), workspace: scene.workspace.clone(), processes });
+        let outcome = match tools::find(tool).map(|tool| &tool.action) {
+            Some(Action::World { run, .. }) => run(call, reach).await,
+            _ => Outcome::failed(format!("BUG: {tool} does not act on the world")),
+        };
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Event::ToolFinished { call: id, outcome: Outcome { duration_ms, ..outcome } }
+    }
+
+    async fn send(&self, outgoing: &Outgoing, scene: &Scene) -> Event {
+        let error = self.channels.send(&scene.chat, outgoing).await.err();
+        Event::SendFinished { send: outgoing.send, error }
+    }
+
+    /// Answers a look: at once, without consequences.
+    pub fn look(&self, look: Look, policy: &GatePolicy, workspace: &Workspace) -> Event {
+        match look {
+            Look::Examine { call, touches } => {
+                let facts = resolve::facts(&gate::wants(policy, &touches), workspace.root(), &self.surroundings);
+                Event::CallExamined { expect: expectation(&call, workspace), call: call.id, facts }
+            }
+            Look::Probe { call, expect } => Event::CallProbed { call, probe: probe(expect.as_ref(), workspace) },
+        }
+    }
+}
+
+/// What a panic in an effect is recorded as: nobody knows how far it came.
+pub fn broken_tool(call: CallId) -> Event {
+    let text = "The tool broke (a bug of Journeyman). It may or may not have had effects: check before you go on.";
+    Event::ToolFinished { call, outcome: Outcome { consequential: true, ..Outcome::new(Status::Unknown, text) } }
+}
+
+fn expectation(call: &Call, workspace: &Workspace) -> Option<Expectation> {
+    let Action::World { expect: Some(expect), .. } = &tools::find(&call.tool)?.action else { return None };
+    expect(&call.json().ok()?, workspace)
+}
+
+/// Compares files with what they were before and should be after.
+fn probe(expect: Option<&Expectation>, workspace: &Workspace) -> Probe {
+    let Some(expect) = expect.filter(|expect| !expect.files.is_empty()) else {
+        return Probe::Unclear { why: "it leaves no trace that could be checked".into() };
+    };
+    let is = |file: &ExpectedFile, wanted: &Option<String>| workspace.digest(&file.path) == *wanted;
+    if expect.files.iter().all(|file| is(file, &file.after)) {
+        let names: Vec<&str> = expect.files.iter().map(|file| file.path.as_str()).collect();
+        return Probe::Happened { output: format!("Done (found in place after an interruption): {}", names.join(", ")) };
+    }
+    if expect.files.iter().all(|file| is(file, &file.before)) {
+        return Probe::DidNotHappen;
+    }
+    Probe::Unclear { why: "files are neither as before nor as after".into() }
+}
+
+/// Opens the folder that a session works in.
+///
+/// # Errors
+/// A sentence that names the folder and what is wrong with it.
+pub fn open_workspace(path: &Path) -> Result<Workspace, String> {
+    Workspace::open(path).map_err(|error| format!("The workspace {} cannot be opened: {error}", path.display()))
+}

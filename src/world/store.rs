@@ -1,0 +1,234 @@
+//! SQLite: what must be found without reading every journal.
+//!
+//! All tables here are *derived* (invariant 8): `journeyman.db` can be deleted and is made again from the journals. It
+//! is opened with the first use, and never decides what happened.
+
+use crate::agent::event::{Event, Record, Status};
+use crate::agent::state::{Phase, State};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+use thiserror::Error;
+
+const SCHEMA_VERSION: i64 = 1;
+const SCHEMA: &str = "
+    BEGIN;
+    DROP TABLE IF EXISTS sessions; DROP TABLE IF EXISTS seen; DROP TABLE IF EXISTS agent_command_log;
+    -- derived: one row a journal
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY, chat TEXT NOT NULL, workspace TEXT NOT NULL, objective TEXT NOT NULL, status TEXT NOT NULL,
+        rounds INTEGER NOT NULL, started_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_message_at TEXT NOT NULL,
+        closed INTEGER NOT NULL, unfinished INTEGER NOT NULL, expires_at INTEGER, bytes INTEGER NOT NULL);
+    CREATE INDEX sessions_by_chat ON sessions (chat, closed, last_message_at);
+    -- derived: every message id of every channel, against duplicates
+    CREATE TABLE seen (chat TEXT NOT NULL, message TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY (chat, message)) WITHOUT ROWID;
+    -- derived: every command and what became of it
+    CREATE TABLE agent_command_log (
+        id INTEGER PRIMARY KEY, session TEXT NOT NULL, call TEXT NOT NULL, at TEXT NOT NULL, command TEXT NOT NULL,
+        decision TEXT NOT NULL, exit_code INTEGER, duration_ms INTEGER, UNIQUE (session, call));
+    COMMIT;";
+
+/// SQLite's word, with what was being done.
+#[derive(Debug, Error)]
+#[error("{verb} {path}: {source}. The table is derived: the file can be deleted, it is made again from the journals")]
+pub struct StoreError {
+    verb: &'static str,
+    path: PathBuf,
+    source: rusqlite::Error,
+}
+
+/// The database, opened with the first use.
+pub struct Store {
+    path: PathBuf,
+    connection: Mutex<Option<Connection>>,
+}
+
+/// One row of `sessions`.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct SessionRow {
+    pub id: String,
+    pub chat: String,
+    pub workspace: String,
+    pub objective: String,
+    pub status: String,
+    pub rounds: u32,
+    pub started_at: String,
+    pub updated_at: String,
+}
+
+impl Store {
+    pub fn new(data_dir: &Path) -> Self {
+        Self { path: data_dir.join("journeyman.db"), connection: Mutex::new(None) }
+    }
+
+    fn with<T>(&self, verb: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let fail = |source| StoreError { verb, path: self.path.clone(), source };
+        let mut guard = self.lock();
+        let connection = match guard.take() {
+            Some(connection) => connection,
+            None => open(&self.path).map_err(fail)?,
+        };
+        let result = work(&connection).map_err(fail);
+        *guard = Some(connection);
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Connection>> {
+        // A panic while the lock was held can only have lost a derived row.
+        self.connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The session that a chat's next message belongs to.
+    pub fn active_session(&self, chat: &str) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT id FROM sessions WHERE chat = ?1 AND closed = 0 ORDER BY last_message_at DESC, id DESC LIMIT 1";
+        self.with("look up the active session in", |db| {
+            db.prepare_cached(sql)?.query_row([chat], |row| row.get(0)).optional()
+        })
+    }
+
+    /// Whether this message came before.
+    pub fn has_seen(&self, chat: &str, message: &str) -> Result<bool, StoreError> {
+        self.with("look up a message in", |db| {
+            db.prepare_cached("SELECT 1 FROM seen WHERE chat = ?1 AND message = ?2")?.exists([chat, message])
+        })
+    }
+
+    /// Every session, the last used first.
+    pub fn sessions(&self) -> Result<Vec<SessionRow>, StoreError> {
+        let sql = "SELECT id, chat, workspace, objective, status, rounds, started_at, updated_at FROM sessions ORDER BY updated_at DESC";
+        self.with("list the sessions in", |db| {
+            let mut statement = db.prepare(sql)?;
+            let row = |row: &rusqlite::Row<'_>| {
+                Ok(SessionRow {
+                    id: row.get(0)?,
+                    chat: row.get(1)?,
+                    workspace: row.get(2)?,
+                    objective: row.get(3)?,
+                    status: row.get(4)?,
+                    rounds: row.get(5)?,
+                    started_at: row.get(6)?,
+                    updated_at: row.get(7)?,
+                })
+            };
+            statement.query_map([], row)?.collect()
+        })
+    }
+
+    /// Each journal's length when it was last projected, for finding those that have grown unnoticed.
+    pub fn known(&self) -> Result<HashMap<String, u64>, StoreError> {
+        self.with("list the journals known to", |db| {
+            let mut statement = db.prepare("SELECT id, bytes FROM sessions")?;
+            statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?.collect()
+        })
+    }
+
+    /// Sessions with a question that expired before `now_ms`: id and chat.
+    pub fn expired(&self, now_ms: i64) -> Result<Vec<(String, String)>, StoreError> {
+        self.pairs("look for expired questions in", "SELECT id, chat FROM sessions WHERE expires_at <= ?1", now_ms)
+    }
+
+    /// Sessions of a dead process that have something left to do or to say: id and chat.
+    pub fn unfinished(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.pairs("look for unfinished sessions in", "SELECT id, chat FROM sessions WHERE unfinished = ?1", 1)
+    }
+
+    fn pairs(&self, verb: &'static str, sql: &str, parameter: i64) -> Result<Vec<(String, String)>, StoreError> {
+        self.with(verb, |db| {
+            let mut statement = db.prepare_cached(sql)?;
+            statement.query_map([parameter], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+    }
+
+    /// The chat of a session.
+    pub fn chat_of(&self, session: &str) -> Result<Option<String>, StoreError> {
+        self.with("look up a session in", |db| {
+            db.prepare_cached("SELECT chat FROM sessions WHERE id = ?1")?.query_row([session], |row| row.get(0)).optional()
+        })
+    }
+
+    /// Takes lines of a journal, the state after them, and the journal's length.
+    pub fn project(&self, records: &[Record], state: &State, bytes: u64) -> Result<(), StoreError> {
+        self.with("write to", |db| {
+            db.execute_batch("BEGIN")?;
+            let written = project_session(db, state, bytes).and_then(|()| records.iter().try_for_each(|record| project_record(db, record, state)));
+            db.execute_batch(if written.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+            written
+        })
+    }
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let db = Connection::open(path)?;
+    db.busy_timeout(std::time::Duration::from_secs(5))?;
+    // Derived data: a lost transaction is projected again, so no fsync for each.
+    db.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -512;")?;
+    let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version != SCHEMA_VERSION {
+        db.execute_batch(SCHEMA)?;
+        db.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    }
+    Ok(db)
+}
+
+fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::Result<()> {
+    let session = &state.opening.session;
+    match &record.event {
+        Event::MessageReceived { message } => {
+            let sql = "INSERT OR IGNORE INTO seen (chat, message, session) VALUES (?1, ?2, ?3)";
+            db.prepare_cached(sql)?.execute([&state.opening.chat, &message.id, session])?;
+            let sql = "UPDATE sessions SET last_message_at = ?2 WHERE id = ?1";
+            db.prepare_cached(sql)?.execute([session, &record.at.to_string()])?;
+            if !message.text.trim_start().starts_with('/') {
+                let sql = "UPDATE sessions SET objective = ?2 WHERE id = ?1 AND objective = ''";
+                db.prepare_cached(sql)?.execute([session, &message.text])?;
+            }
+        }
+        Event::GateDecided { call, verdict, .. } if !verdict.commands.is_empty() => {
+            let argvs = verdict.commands.iter().map(|command| shlex::try_join(command.argv.iter().map(String::as_str)).unwrap_or_default());
+            let command = argvs.collect::<Vec<_>>().join(" ; ");
+            let decision = serde_json::to_value(verdict.decision).ok().and_then(|d| Some(d.as_str()?.to_owned())).unwrap_or_default();
+            let sql = "INSERT OR IGNORE INTO agent_command_log (session, call, at, command, decision) VALUES (?1, ?2, ?3, ?4, ?5)";
+            db.prepare_cached(sql)?.execute([session, &call.0, &record.at.to_string(), &command, &decision])?;
+        }
+        Event::ToolFinished { call, outcome } if outcome.status != Status::Denied => {
+            let sql = "UPDATE agent_command_log SET exit_code = ?3, duration_ms = ?4 WHERE session = ?1 AND call = ?2";
+            db.prepare_cached(sql)?.execute(params![session, call.0, outcome.exit_code, outcome.duration_ms as i64])?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_message_at, closed, expires_at, bytes, unfinished)
+         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, ?6, ?7, ?8, ?9, ?10)
+         ON CONFLICT (id) DO UPDATE SET status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, expires_at = ?8, bytes = ?9, unfinished = ?10";
+    let opening = &state.opening;
+    let expires_at = state.next_expiry().map(|(_, at)| at.0);
+    db.prepare_cached(sql)?.execute(params![
+        opening.session, opening.chat, opening.workspace.path, status(state), state.rounds, state.now.to_string(),
+        state.closed, expires_at, bytes as i64, unfinished(state)
+    ])?;
+    Ok(())
+}
+
+/// Whether a process that finds this session must wake it.
+fn unfinished(state: &State) -> bool {
+    let working = state.turn.as_ref().is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
+    working || !state.unread.is_empty() || !state.outbox.is_empty()
+}
+
+/// One word for the list of sessions.
+pub fn status(state: &State) -> &'static str {
+    match &state.turn {
+        None if state.closed => "closed",
+        None => state.last_end.map_or("new", |reason| reason.word()),
+        Some(turn) if turn.interrupted => "interrupted",
+        Some(_) if state.waits_for_person() => "waiting",
+        Some(turn) => match turn.phase {
+            Phase::Ready | Phase::Asking | Phase::Calls(_) => "running",
+            Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_) => "ending",
+        },
+    }
+}
