@@ -6,7 +6,7 @@
 use crate::agent::limits::{self, Limits};
 use crate::agent::step::{Policy, Resume};
 use crate::agent::texts::{self, Texts};
-use crate::gate::policy::{GatePolicy, GateSettings, PolicyError};
+use crate::gate::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::env;
@@ -20,7 +20,6 @@ const DEFAULT_GRAPH_URL: &str = "https://graph.facebook.com/v23.0";
 const DEFAULT_BIND: &str = "127.0.0.1:8080";
 const DEFAULT_ALLOWLIST: &str = "pytest,ruff,mypy,make,npm,pip,git,cat,head,tail,wc,ls,find,grep,echo,python,node";
 const SETTINGS: &str = include_str!("../config/settings.toml");
-const POLICY: &str = include_str!("../config/policy.toml");
 
 /// A setting that stops the start.
 #[derive(Debug, Error)]
@@ -150,22 +149,30 @@ impl Settings {
     /// # Errors
     /// [`ConfigError::Policy`] with file, line and rule.
     pub fn policy(&self) -> Result<Policy, ConfigError> {
-        let path = self.home.join("config/policy.toml");
-        let own = read_optional(&path)?.filter(|text| text != POLICY);
-        let name = path.display().to_string();
-        let mut files = vec![("config/policy.toml", POLICY)];
-        files.extend(own.as_deref().map(|text| (name.as_str(), text)));
-        let settings = GateSettings {
-            allowlist: self.allowlist.clone(),
-            write_enabled: self.write_enabled,
-            protected_branches: self.file.protected_branches.clone(),
-        };
         Ok(Policy {
-            gate: GatePolicy::load(&files, settings)?,
+            gate: self.gate(self.write_enabled)?,
             limits: self.limits.clone(),
             resume: self.file.resume,
             model: self.model.as_ref().map(|model| model.name.clone()).unwrap_or_default(),
         })
+    }
+
+    /// The gate's rules: the built-in file, then the one of the configuration folder. Strictest wins.
+    ///
+    /// # Errors
+    /// As [`Settings::policy`].
+    pub fn gate(&self, write_enabled: bool) -> Result<GatePolicy, ConfigError> {
+        let path = self.home.join("config/policy.toml");
+        let own = read_optional(&path)?.filter(|text| text != BUILT_IN);
+        let name = path.display().to_string();
+        let mut files = vec![("built-in policy.toml", BUILT_IN)];
+        files.extend(own.as_deref().map(|text| (name.as_str(), text)));
+        let settings = GateSettings {
+            allowlist: self.allowlist.clone(),
+            write_enabled,
+            protected_branches: self.file.protected_branches.clone(),
+        };
+        Ok(GatePolicy::load(&files, settings)?)
     }
 }
 

@@ -127,6 +127,32 @@ impl Hub {
         self.open_session(chat, owner)
     }
 
+    /// What a session knows now, from its journal, without waking it.
+    ///
+    /// # Errors
+    /// [`DeliverError`] where there is no such session, or its journal is damaged.
+    pub fn peek(&self, session: &str) -> Result<State, DeliverError> {
+        let path = self.path(session);
+        if !path.is_file() {
+            return Err(DeliverError::NoSession(session.to_owned()));
+        }
+        Ok(inspect(&path, &self.texts, |_| {})?.0)
+    }
+
+    /// The words of an open question, as they were asked.
+    pub fn question_text(&self, session: &str, code: &str) -> Option<String> {
+        let mut found = None;
+        inspect(&self.path(session), &self.texts, |record| {
+            if let Event::ApprovalAsked { approval, question, .. } = &record.event
+                && approval == code
+            {
+                found = Some(question.clone());
+            }
+        })
+        .ok()?;
+        found
+    }
+
     /// Takes up what a process before this one left: indexes grown journals, wakes sessions with something to do.
     ///
     /// # Errors

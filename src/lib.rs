@@ -1,1 +1,29 @@
+//! Journeyman: a coding agent that people drive by text message, and that is never wrong about what happened.
+//!
+//! Two nouns carry the architecture: [`agent`] decides, [`world`] acts; [`session`] is the loop between them.
+//! Read the modules in this order:
 
+pub mod agent; // DECIDES, pure: events, state, step
+pub mod gate; // JUDGES, pure: verdicts; the only place that mints `Approved`
+pub mod session; // the loop
+pub mod hub; // brings facts to sessions
+pub mod tools; // what the model can call
+pub mod world; // ACTS: journal, store, model, processes, files
+pub mod doors; // what wakes a session, and where its words go
+pub mod config; // settings, each knowing where it came from
+pub mod cli; // one file a subcommand
+
+// Invariants, each with the test that enforces it (tests/it/):
+//
+//  1. `agent/` and `gate/` have no clock, no randomness, no I/O, no `async`.            tidy.rs
+//  2. The state changes only in `apply`; an illegal event is an error.                  journal.rs
+//  3. Intent on disk before an effect with consequences, outcome after it.              crash.rs
+//  4. Only the gate mints `Approved<T>`; no `Clone`, no `Deserialize`.                  tidy.rs
+//  5. Tools take nothing but an approved call, and declare what they touch.             tidy.rs, gate.rs
+//  6. One function starts processes; one opens files for the model.                     tidy.rs
+//  7. Recovery is a table.                                                              recovery.rs
+//  8. The journal is the truth; the tables in SQLite are derived from it.               sessions.rs
+//  9. What the model sees only grows at the end.                                        prefix.rs
+// 10. Every loop, queue, retry, output and wait has a limit.                            limits.rs
+// 11. One writer a data folder, by a lock.                                             sessions.rs
+// 12. A failure in a check never ends in allow.                                        gate.rs

@@ -1,1 +1,5 @@
-fn main(){}
+//! Command line in, exit code out.
+
+fn main() -> std::process::ExitCode {
+    journeyman::cli::main()
+}

@@ -175,6 +175,16 @@ pub struct Inbound {
     pub text: String,
     #[serde(default)]
     pub via: Via,
+    /// The channel's name for a kind of message that cannot be read yet (`image`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
+}
+
+impl Inbound {
+    /// Plain text.
+    pub fn text(id: impl Into<String>, from: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { id: id.into(), from: from.into(), text: text.into(), via: Via::Text, unreadable: None }
+    }
 }
 
 /// Whose word a fact is.

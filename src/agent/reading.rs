@@ -4,13 +4,16 @@ use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{By, EndReason, Event, Inbound, Reading};
 use crate::agent::state::{Phase, State, Turn};
 use crate::agent::step::Policy;
-use crate::gate::reply::{Reply, read_reply};
+use crate::gate::{Reply, read_reply};
 
 /// The event that takes the oldest unread message, or `None` where there is none to take now.
 pub fn next(state: &State, policy: &Policy) -> Option<Event> {
     let message = state.unread.front()?;
     if message.from != state.opening.owner && message.via != crate::agent::event::Via::Flag {
         return Some(taken(message, Reading::Refused, Some(say(state, "busy_not_owner", &[]))));
+    }
+    if let Some(kind) = &message.unreadable {
+        return Some(command(message, "", say(state, "unreadable", &[("kind", kind)])));
     }
     match command::read(&message.text) {
         Said::Command(command) => Some(take_command(state, policy, message, command)),

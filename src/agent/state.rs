@@ -21,6 +21,7 @@ pub struct State {
     /// The last line of the journal: its number and its hash.
     pub seq: u64,
     pub head: String,
+    pub started_at: Timestamp,
     /// The time of the last event.
     pub now: Timestamp,
     pub conversation: Conversation,
@@ -153,6 +154,7 @@ impl State {
             texts,
             seq: first.seq,
             head: first.hash.clone(),
+            started_at: first.at,
             now: first.at,
             conversation,
             unread: VecDeque::new(),

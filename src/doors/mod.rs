@@ -3,14 +3,16 @@
 //! A door hands facts to the [`hub`](crate::hub) and shows what comes back. It decides nothing about the work.
 
 pub mod whatsapp; // webhooks in, Graph API out
-pub mod terminal; // `chat` and `run`
+pub mod server; // the HTTP routes
+pub mod terminal; // what `chat` and `run` show
 
 use crate::agent::event::{Opening, OutgoingKind, Record};
 use crate::agent::state::Outgoing;
 use crate::world::model::Delta;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use whatsapp::graph::Graph;
+use whatsapp::graph::{Graph, GraphError};
+use whatsapp::text;
 
 /// Where messages go, by the chat's prefix.
 #[derive(Default)]
@@ -29,16 +31,29 @@ impl Channels {
             return Ok(());
         };
         let Some(graph) = &self.whatsapp else { return Err("WhatsApp is not configured".into()) };
-        let sent = match (&outgoing.kind, &outgoing.approval) {
-            (OutgoingKind::Question, Some(code)) => {
-                let buttons = [(format!("/approve {code}"), "Approve"), (format!("/deny {code}"), "Deny")];
-                let buttons: Vec<(&str, &str)> = buttons.iter().map(|(id, title)| (id.as_str(), *title)).collect();
-                graph.send_buttons(number, &outgoing.text, &buttons).await
-            }
-            _ => graph.send_text(number, &outgoing.text, None).await,
+        let sent = match (outgoing.kind, &outgoing.approval) {
+            (OutgoingKind::Question, Some(code)) => send_question(graph, number, &outgoing.text, code).await,
+            _ => send_texts(graph, number, &text::messages(&outgoing.text)).await,
         };
-        sent.map(drop).map_err(|error| error.to_string())
+        sent.map_err(|error| error.to_string())
     }
+}
+
+async fn send_texts(graph: &Graph, number: &str, texts: &[String]) -> Result<(), GraphError> {
+    for text in texts {
+        graph.send_text(number, text, None).await?;
+    }
+    Ok(())
+}
+
+/// The buttons' ids are the commands that they stand for.
+async fn send_question(graph: &Graph, number: &str, markdown: &str, code: &str) -> Result<(), GraphError> {
+    let Some((before, last)) = text::question(markdown) else {
+        return send_texts(graph, number, &text::messages(markdown)).await;
+    };
+    send_texts(graph, number, &before).await?;
+    let (approve, deny) = (format!("/approve {code}"), format!("/deny {code}"));
+    graph.send_buttons(number, &last, &[(&approve, "Approve"), (&deny, "Deny")]).await.map(drop)
 }
 
 /// What can be watched: every line of a journal, and an answer while it is being written.

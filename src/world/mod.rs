@@ -4,6 +4,7 @@
 //! impossible to go on is an error.
 
 pub mod clock; // time and fresh names
+pub mod lock; // one writer a data folder
 pub mod journal; // the truth, on disk
 pub mod store; // SQLite, derived from journals
 pub mod model; // who answers

@@ -1,1 +1,2 @@
-fn main(){}
+//! One integration binary; one file per promise.
+mod whatsapp;

@@ -1,0 +1,146 @@
+//! Puts the pieces together: settings in, a hub with its world out.
+
+use super::CliError;
+use crate::agent::event::WorkspaceRef;
+use crate::config::{ModelSettings, Settings};
+use crate::doors::whatsapp::graph::Graph;
+use crate::doors::{Channels, Observers};
+use crate::hub::{Hub, PickWorkspace};
+use crate::session::Surface;
+use crate::world::lock::DataLock;
+use crate::world::model::openai::{Address, OpenAi};
+use crate::world::model::{Model, Patience};
+use crate::world::resolve::Surroundings;
+use crate::world::store::Store;
+use crate::world::{Offers, World, process};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A hub that owns its data folder until this is dropped.
+pub struct Assembly {
+    pub hub: Arc<Hub>,
+    pub shutdown: CancellationToken,
+    _lock: DataLock,
+}
+
+/// Takes the data folder, and builds everything that works in it.
+///
+/// # Errors
+/// Where the policy is wrong, the data folder cannot be used, or another process uses it.
+pub fn assemble(settings: &Settings, model: Model, workspace: PickWorkspace) -> Result<Assembly, CliError> {
+    let policy = settings.policy()?;
+    let data_dir = &settings.data_dir;
+    fs::create_dir_all(data_dir).map_err(|error| CliError::Failed(format!("make the data folder {}: {error}", data_dir.display())))?;
+    let lock = DataLock::take(data_dir).map_err(|error| CliError::Failed(error.to_string()))?;
+    let environment = process::safe_environment(&settings.file.environment);
+    let limits = &settings.limits;
+    let world = World {
+        model,
+        patience: Patience {
+            attempts_max: limits.model_attempts_max,
+            retry_after_max: Duration::from_secs(limits.model_retry_after_seconds_max),
+            silence_max: Duration::from_secs(limits.model_silence_seconds),
+        },
+        surroundings: surroundings(settings, &environment),
+        environment: Arc::new(environment),
+        channels: Channels { whatsapp: settings.whatsapp.as_ref().map(graph) },
+        offers: Offers::default(),
+    };
+    let shutdown = CancellationToken::new();
+    let surface = Surface {
+        world: Arc::new(world),
+        policy: Arc::new(policy),
+        store: Arc::new(Store::new(data_dir)),
+        observers: Observers::default(),
+        shutdown: shutdown.clone(),
+    };
+    let texts = Arc::new(settings.texts.clone());
+    let hub = Hub::new(surface, texts, data_dir, workspace).map_err(|error| CliError::Failed(error.to_string()))?;
+    Ok(Assembly { hub, shutdown, _lock: lock })
+}
+
+/// What the gate must know of this machine.
+pub fn surroundings(settings: &Settings, environment: &[(String, String)]) -> Surroundings {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| env::split_paths(value).collect());
+    Surroundings {
+        own: vec![real(&settings.data_dir), real(&settings.home.join("config")), real(&settings.home.join(".env"))],
+        home: env::var_os("HOME").map(PathBuf::from),
+        path: path.unwrap_or_default(),
+    }
+}
+
+fn graph(whatsapp: &crate::config::WhatsApp) -> Graph {
+    Graph::new(reqwest::Client::new(), &whatsapp.api_url, &whatsapp.phone_number_id, &whatsapp.access_token)
+}
+
+/// The model of the settings.
+///
+/// # Errors
+/// Where none is set: what to set, and which local servers would do.
+pub fn model(settings: &Settings) -> Result<Model, CliError> {
+    let Some(model) = &settings.model else {
+        return Err(CliError::Use(
+            "no model is configured: set AGENT_MODEL, and OPENAI_API_KEY or OPENAI_BASE_URL (see .env.example). \
+             `journeyman doctor` looks for local servers; `journeyman demo` needs none"
+                .into(),
+        ));
+    };
+    Ok(openai(model, settings.file.model_stream))
+}
+
+fn openai(model: &ModelSettings, stream: bool) -> Model {
+    Model::OpenAi(OpenAi::new(Address { base_url: model.base_url.clone(), key: model.key.clone(), stream }))
+}
+
+/// Always this folder.
+///
+/// # Errors
+/// Where it does not exist.
+pub fn fixed_workspace(folder: Option<&Path>) -> Result<PickWorkspace, CliError> {
+    let folder = folder.map(Path::to_owned).unwrap_or_else(|| PathBuf::from("."));
+    let path = folder.canonicalize().map_err(|error| CliError::Use(format!("the workspace {} cannot be used: {error}", folder.display())))?;
+    if !path.is_dir() {
+        return Err(CliError::Use(format!("the workspace {} is no folder", path.display())));
+    }
+    let workspace = reference(&path);
+    Ok(Box::new(move || Ok(workspace.clone())))
+}
+
+/// A folder below `PROJECTS_ROOT`: the one that is named in the settings, or the only one.
+pub fn project_workspace(settings: &Settings) -> Result<PickWorkspace, CliError> {
+    let Some(root) = settings.projects_root.clone() else {
+        return Err(CliError::Use("PROJECTS_ROOT is not set: it names the folder whose children are the workspaces of chats".into()));
+    };
+    let named = settings.file.workspace.clone();
+    Ok(Box::new(move || pick(&root, &named)))
+}
+
+fn pick(root: &Path, named: &str) -> Result<WorkspaceRef, String> {
+    let children = projects(root);
+    let found = match named {
+        "" if children.len() == 1 => children.into_iter().next(),
+        "" => None,
+        named => children.into_iter().find(|path| path.file_name().is_some_and(|name| name == named)),
+    };
+    found.map(|path| reference(&path)).ok_or_else(|| {
+        format!("no workspace can be chosen in {}: it must hold one folder, or `workspace` in config/settings.toml must name one", root.display())
+    })
+}
+
+/// Direct, visible, real folders only: no link leads anywhere else.
+fn projects(root: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let real = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let hidden = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with('.');
+    entries.filter(|entry| real(entry) && !hidden(entry)).map(|entry| entry.path()).collect()
+}
+
+fn reference(path: &Path) -> WorkspaceRef {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(|| "/".into());
+    WorkspaceRef { name, path: path.to_string_lossy().into_owned() }
+}

@@ -1,0 +1,166 @@
+//! The command line: one file a subcommand, documented exit codes.
+
+mod assemble; // settings → a running hub
+mod audit; // audit verify
+mod chat; // a conversation in this terminal
+mod demo; // the whole thing, in a minute, without keys
+mod doctor; // what is configured, reachable, missing
+mod policy; // policy check
+mod run; // one objective, headless
+mod serve; // the server
+mod sessions; // sessions, show, index rebuild
+
+use crate::agent::event::EndReason;
+use crate::config::{ConfigError, Settings};
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use thiserror::Error;
+
+/// A coding agent that you drive by text message. It asks before anything risky, shows what it changed, and is never
+/// wrong about what happened.
+#[derive(Debug, Parser)]
+#[command(name = "journeyman", version, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 waits for an approval, 4 a limit was reached, 130 interrupted.")]
+struct Arguments {
+    /// Folder with .env and config/. Default: JOURNEYMAN_HOME, else the checkout when run in it, else the XDG folder
+    #[arg(long, global = true, value_name = "DIR")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show everything at work in a minute: no keys needed, the model is a recording
+    Demo(demo::Demo),
+    /// Serve chats: WhatsApp webhooks in, answers out
+    Serve,
+    /// Talk to the agent in this terminal
+    Chat(chat::Chat),
+    /// Work on one objective and exit
+    Run(run::Run),
+    /// Go on with a session where it stopped
+    Resume(run::Resume),
+    /// List the sessions
+    Sessions(sessions::Sessions),
+    /// Show what happened in a session
+    Show(sessions::Show),
+    /// Check journals against their hash chains
+    #[command(subcommand)]
+    Audit(audit::Audit),
+    /// Ask the gate about a command, without running it
+    #[command(subcommand)]
+    Policy(policy::Policy),
+    /// Tables that are derived from the journals
+    #[command(subcommand)]
+    Index(sessions::Index),
+    /// Say what is configured, what is reachable, what is missing, and how to fix it
+    Doctor,
+}
+
+/// How a program can end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Done,
+    Failed,
+    WrongUse,
+    Waiting,
+    Limit,
+    Interrupted,
+}
+
+impl Exit {
+    fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::WrongUse => 2,
+            Exit::Waiting => 3,
+            Exit::Limit => 4,
+            Exit::Interrupted => 130,
+        }
+    }
+
+    fn of(reason: EndReason) -> Self {
+        match reason {
+            EndReason::Done => Exit::Done,
+            EndReason::Failed => Exit::Failed,
+            EndReason::Limit => Exit::Limit,
+            EndReason::Cancelled => Exit::Interrupted,
+        }
+    }
+}
+
+/// What a person reads on stderr before the program ends with a code.
+#[derive(Debug, Error)]
+pub enum CliError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Wrong use: exit code 2.
+    #[error("{0}")]
+    Use(String),
+    /// The outside did not do what was needed: exit code 1.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl CliError {
+    fn exit(&self) -> Exit {
+        match self {
+            CliError::Config(_) | CliError::Use(_) => Exit::WrongUse,
+            CliError::Failed(_) => Exit::Failed,
+        }
+    }
+}
+
+/// Reads the command line, runs the subcommand, returns its exit code.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let ended = match arguments.command {
+        Command::Demo(demo) => demo.run(),
+        command => Settings::load(arguments.config.as_deref()).map_err(CliError::from).and_then(|settings| run(command, settings)),
+    };
+    let exit = ended.unwrap_or_else(|error| {
+        eprintln!("journeyman: {error}");
+        error.exit()
+    });
+    ExitCode::from(exit.code())
+}
+
+fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
+    match command {
+        Command::Demo(demo) => demo.run(),
+        Command::Serve => serve::run(settings),
+        Command::Chat(chat) => chat.run(settings),
+        Command::Run(run) => run.run(settings),
+        Command::Resume(resume) => resume.run(settings),
+        Command::Sessions(sessions) => sessions.run(&settings),
+        Command::Show(show) => show.run(&settings),
+        Command::Audit(audit) => audit.run(&settings),
+        Command::Policy(policy) => policy.run(&settings),
+        Command::Index(index) => index.run(settings),
+        Command::Doctor => doctor::run(&settings),
+    }
+}
+
+/// Runs `work` on a small runtime, and lets nothing of it linger.
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::Failed(format!("start the runtime: {error}")))?;
+    let result = runtime.block_on(work);
+    // A thread that still reads the terminal must not keep the program alive.
+    runtime.shutdown_background();
+    Ok(result)
+}
+
+/// Logs go to stderr; `RUST_LOG` says how much (default: warnings and, for servers, what they do).
+fn log_to_stderr(default: &str) {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    // A second call in one process (tests) changes nothing.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).try_init();
+}

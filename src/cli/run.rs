@@ -1,0 +1,292 @@
+//! `journeyman run` and `journeyman resume`: one session, headless, to its end or its next question.
+
+use super::assemble::{Assembly, assemble, fixed_workspace, model};
+use super::{CliError, Exit, block_on, log_to_stderr};
+use crate::agent::event::{EndReason, Event, Inbound, OutgoingKind, Record, Via};
+use crate::agent::{reading, recovery};
+use crate::config::Settings;
+use crate::doors::Seen;
+use crate::doors::terminal::{Style, activity, is_aside};
+use crate::gate::read_reply;
+use crate::hub::Hub;
+use crate::world::clock;
+use clap::Args;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+/// The one who sits at the terminal.
+pub const OWNER: &str = "local";
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// What is to be done
+    objective: String,
+    /// Folder to work in [default: this one]
+    #[arg(long, short, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Debug, Args)]
+pub struct Resume {
+    /// Id of the session (see `journeyman sessions`)
+    session: String,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Debug, Args)]
+struct How {
+    /// Approve every question, each shown and journaled as approved by this flag; denials stay denials
+    #[arg(long, conflicts_with = "no_approvals")]
+    yes: bool,
+    /// Deny every question at once; the model goes on without
+    #[arg(long)]
+    no_approvals: bool,
+    /// Print every event as a JSON line on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+impl Run {
+    pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
+        log_to_stderr("warn");
+        if self.objective.trim().is_empty() {
+            return Err(CliError::Use("the objective is empty: say what is to be done".into()));
+        }
+        let (model, workspace) = (model(&settings)?, fixed_workspace(self.workspace.as_deref())?);
+        block_on(async {
+            let assembly = assemble(&settings, model, workspace)?;
+            let seen = assembly.hub.surface().observers.watch();
+            let chat = format!("run:{}", clock::message_id());
+            let session = assembly.hub.start(&chat, OWNER).await.map_err(failed)?;
+            attend(assembly, session, OWNER.into(), self.how, seen, self.objective).await
+        })?
+    }
+}
+
+impl Resume {
+    pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
+        log_to_stderr("warn");
+        let (model, workspace) = (model(&settings)?, fixed_workspace(None)?);
+        block_on(async {
+            let assembly = assemble(&settings, model, workspace)?;
+            assembly.hub.index().map_err(failed)?;
+            let state = assembly.hub.peek(&self.session).map_err(failed)?;
+            let seen = assembly.hub.surface().observers.watch();
+            let owner = state.opening.owner.clone();
+            if let Some((_, question)) = state.question() {
+                let Some(text) = assembly.hub.question_text(&self.session, &question.approval) else {
+                    return Err(CliError::Failed("the open question cannot be read".into()));
+                };
+                return Attendant::new(&assembly, self.session, owner, self.how).go_on(seen, &question.approval, &text, assembly).await;
+            }
+            let left_alone = state.turn.is_some() || recovery::on_start(&state).is_some();
+            if !left_alone && !reading::can_resume(&state) {
+                let status = reading::short_status(&state, &assembly.hub.surface().policy);
+                return Err(CliError::Use(format!("nothing to resume in session {}: {status}", self.session)));
+            }
+            attend(assembly, self.session, owner, self.how, seen, "/agent-resume".into()).await
+        })?
+    }
+}
+
+fn failed(error: impl ToString) -> CliError {
+    CliError::Failed(error.to_string())
+}
+
+/// Says `first` to the session and stays with it until it ends or waits for somebody who is not here.
+async fn attend(
+    assembly: Assembly,
+    session: String,
+    owner: String,
+    how: How,
+    mut seen: UnboundedReceiver<Seen>,
+    first: String,
+) -> Result<Exit, CliError> {
+    let attendant = Attendant::new(&assembly, session, owner, how);
+    attendant.tell(&first, Via::Text).await?;
+    let exit = attendant.stay(&mut seen).await;
+    leave(assembly).await;
+    exit
+}
+
+/// Ends at the safe point; what is left is taken up by the next process.
+async fn leave(assembly: Assembly) {
+    assembly.shutdown.cancel();
+    assembly.hub.rest().await;
+}
+
+/// How far the end of the turn has come.
+#[derive(Default)]
+struct Told {
+    reason: Option<EndReason>,
+    final_answer: bool,
+}
+
+struct Attendant {
+    hub: Arc<Hub>,
+    session: String,
+    owner: String,
+    how: How,
+    style: Style,
+}
+
+impl Attendant {
+    fn new(assembly: &Assembly, session: String, owner: String, how: How) -> Self {
+        Self { hub: assembly.hub.clone(), session, owner, how, style: Style::of(&io::stderr()) }
+    }
+
+    /// Answers the question that a session stopped at, and stays with it.
+    async fn go_on(self, mut seen: UnboundedReceiver<Seen>, code: &str, text: &str, assembly: Assembly) -> Result<Exit, CliError> {
+        self.say(&self.style.bold(text));
+        let exit = match self.answer(code).await? {
+            true => self.stay(&mut seen).await,
+            false => Ok(self.leave_waiting(code)),
+        };
+        leave(assembly).await;
+        exit
+    }
+
+    async fn stay(&self, seen: &mut UnboundedReceiver<Seen>) -> Result<Exit, CliError> {
+        let mut told = Told::default();
+        let mut interrupts = 0;
+        loop {
+            let event = tokio::select! {
+                event = seen.recv() => event,
+                _ = tokio::signal::ctrl_c() => {
+                    interrupts += 1;
+                    if interrupts > 1 {
+                        return Ok(Exit::Interrupted);
+                    }
+                    self.tell("/cancel", Via::Text).await?;
+                    continue;
+                }
+            };
+            let record = match event {
+                Some(Seen::Recorded { session, record, .. }) if session == self.session => record,
+                Some(Seen::Stopped { session, why }) if session == self.session => return Err(CliError::Failed(why)),
+                Some(_) => continue,
+                None => return Err(CliError::Failed("the session went away".into())),
+            };
+            if let Some(exit) = self.show(&record, &mut told).await? {
+                return Ok(exit);
+            }
+        }
+    }
+
+    /// Shows a line of the journal; the exit, once there is one.
+    async fn show(&self, record: &Record, told: &mut Told) -> Result<Option<Exit>, CliError> {
+        if self.how.json {
+            let line = serde_json::to_string(record).map_err(failed)?;
+            println!("{line}");
+        } else if let Some(line) = activity(&record.event) {
+            self.say(&self.style.dim(&line));
+        }
+        match &record.event {
+            Event::SendStarted { kind, text, .. } => {
+                told.final_answer |= *kind == OutgoingKind::Final;
+                self.show_message(*kind, text);
+            }
+            Event::ApprovalAsked { approval, question, .. } => {
+                self.say(&self.style.bold(question));
+                if !self.answer(approval).await? {
+                    return Ok(Some(self.leave_waiting(approval)));
+                }
+            }
+            Event::QuestionAsked { question, .. } => {
+                self.say(&self.style.bold(question));
+                if !self.answer_in_words().await? {
+                    return Ok(Some(self.leave_waiting("your answer")));
+                }
+            }
+            Event::TurnEnded { reason, .. } => told.reason = Some(*reason),
+            Event::SendFinished { .. } => return Ok(told.reason.filter(|_| told.final_answer).map(Exit::of)),
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn show_message(&self, kind: OutgoingKind, text: &str) {
+        match kind {
+            OutgoingKind::Final if !self.how.json => println!("{text}"),
+            OutgoingKind::Question | OutgoingKind::Final => {}
+            kind if is_aside(kind) => self.say(&self.style.message(text)),
+            _ => {}
+        }
+    }
+
+    fn say(&self, text: &str) {
+        // Nobody may be reading stderr; that stops nothing.
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    /// Answers by flag or by the person; `false` where nobody is here to answer.
+    async fn answer(&self, code: &str) -> Result<bool, CliError> {
+        if self.how.yes {
+            self.say(&format!("approved by --yes ({code})"));
+            self.tell(&format!("/approve {code}"), Via::Flag).await?;
+            return Ok(true);
+        }
+        if self.how.no_approvals {
+            self.say(&format!("denied by --no-approvals ({code})"));
+            self.tell(&format!("/deny {code} this run allows no approvals"), Via::Flag).await?;
+            return Ok(true);
+        }
+        while let Some(line) = self.ask_person().await {
+            self.tell(&line, Via::Text).await?;
+            let settles = read_reply(&line).is_some() || ["/approve", "/deny", "/cancel", "/stop"].iter().any(|word| line.starts_with(word));
+            if settles {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn answer_in_words(&self) -> Result<bool, CliError> {
+        if self.how.yes || self.how.no_approvals {
+            self.tell("Nobody is here to answer. Go on as you think best, on the safe side.", Via::Flag).await?;
+            return Ok(true);
+        }
+        let Some(line) = self.ask_person().await else { return Ok(false) };
+        self.tell(&line, Via::Text).await?;
+        Ok(true)
+    }
+
+    /// A line of the person at the terminal; Ctrl-C means stop. `None` where nobody is there.
+    async fn ask_person(&self) -> Option<String> {
+        if !io::stdin().is_terminal() {
+            return None;
+        }
+        let _ = write!(io::stderr(), "> ");
+        tokio::select! {
+            line = read_line() => line,
+            _ = tokio::signal::ctrl_c() => Some("/cancel".into()),
+        }
+    }
+
+    async fn tell(&self, text: &str, via: Via) -> Result<(), CliError> {
+        let message = Inbound { via, ..Inbound::text(clock::message_id(), self.owner.clone(), text) };
+        self.hub.deliver_to(&self.session, message).await.map(drop).map_err(failed)
+    }
+
+    fn leave_waiting(&self, what: &str) -> Exit {
+        self.say(&format!("Session {} waits for {what}. Answer with: journeyman resume {}", self.session, self.session));
+        Exit::Waiting
+    }
+}
+
+/// A line from the terminal; `None` at its end.
+async fn read_line() -> Option<String> {
+    let read = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        match io::stdin().lock().read_line(&mut line) {
+            Ok(0) | Err(_) => None,
+            Ok(_) => Some(line.trim().to_owned()),
+        }
+    });
+    read.await.ok().flatten()
+}

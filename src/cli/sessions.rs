@@ -1,0 +1,200 @@
+//! `sessions`, `show`, `index rebuild`: looking at what happened. They only read, so they work beside a server.
+
+use super::{CliError, Exit};
+use crate::agent::event::{Event, Record};
+use crate::agent::texts::Texts;
+use crate::config::Settings;
+use crate::hub::inspect;
+use crate::world::journal::JournalError;
+use crate::world::lock::DataLock;
+use crate::world::store::{self, SessionRow, Store};
+use clap::{Args, Subcommand};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[derive(Debug, Args)]
+pub struct Sessions {
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Id of the session
+    session: String,
+    /// Print the journal's lines as they are
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Index {
+    /// Make the database again from the journals
+    Rebuild,
+}
+
+impl Sessions {
+    /// From the journals themselves: they are the truth, and the database may belong to a running server.
+    pub fn run(self, settings: &Settings) -> Result<Exit, CliError> {
+        let texts = Arc::new(settings.texts.clone());
+        let mut rows = Vec::new();
+        for path in journals(&settings.data_dir)? {
+            match row(&path, &texts) {
+                Ok(row) => rows.push(row),
+                Err(error) => eprintln!("journeyman: {error}"),
+            }
+        }
+        rows.sort_by(|a, b| b.updated_at.cmp(&a.updated_at));
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&rows).map_err(|error| CliError::Failed(error.to_string()))?);
+            return Ok(Exit::Done);
+        }
+        if rows.is_empty() {
+            println!("No sessions yet. `journeyman demo` shows one.");
+        }
+        for row in rows {
+            let objective: String = row.objective.lines().next().unwrap_or_default().chars().take(60).collect();
+            println!("{}  {:<16} {:>3} rounds  {}  {}", row.id, row.status, row.rounds, &row.updated_at[..16].replace('T', " "), objective);
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn row(path: &Path, texts: &Arc<Texts>) -> Result<SessionRow, JournalError> {
+    let mut objective = String::new();
+    let (state, _) = inspect(path, texts, |record| {
+        if let Event::MessageReceived { message } = &record.event
+            && objective.is_empty()
+            && !message.text.starts_with('/')
+        {
+            objective.clone_from(&message.text);
+        }
+    })?;
+    Ok(SessionRow {
+        id: state.opening.session.clone(),
+        chat: state.opening.chat.clone(),
+        workspace: state.opening.workspace.path.clone(),
+        objective,
+        status: store::status(&state).into(),
+        rounds: state.rounds,
+        started_at: state.started_at.to_string(),
+        updated_at: state.now.to_string(),
+    })
+}
+
+/// The journals of a data folder, by name.
+pub fn journals(data_dir: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let folder = data_dir.join("agent_sessions");
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let fail = |error: std::io::Error| CliError::Failed(format!("read {}: {error}", folder.display()));
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        if path.extension().is_some_and(|extension| extension == "jsonl") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// The journal of a session.
+pub fn journal(data_dir: &Path, session: &str) -> Result<PathBuf, CliError> {
+    let plain = session.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let path = data_dir.join("agent_sessions").join(format!("{session}.jsonl"));
+    match plain && path.is_file() {
+        true => Ok(path),
+        false => Err(CliError::Use(format!("there is no session {session:?}; `journeyman sessions` lists them"))),
+    }
+}
+
+impl Show {
+    pub fn run(self, settings: &Settings) -> Result<Exit, CliError> {
+        let path = journal(&settings.data_dir, &self.session)?;
+        let texts = Arc::new(settings.texts.clone());
+        let mut lines = Vec::new();
+        let inspected = inspect(&path, &texts, |record| {
+            lines.push(match self.json {
+                true => serde_json::to_string(record).unwrap_or_default(),
+                false => format!("{:>5} {} {}", record.seq, &record.at.to_string()[11..23], describe(record)),
+            });
+        });
+        lines.iter().for_each(|line| println!("{line}"));
+        match inspected {
+            Ok((state, _)) if !self.json => println!("      status: {}", store::status(&state)),
+            Ok(_) => {}
+            Err(error) => return Err(CliError::Failed(error.to_string())),
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// One line for a person: what happened, without the bulk.
+fn describe(record: &Record) -> String {
+    const CHARS_MAX: usize = 140;
+    let value = serde_json::to_value(&record.event).unwrap_or_default();
+    let name = value.get("event").and_then(|name| name.as_str()).unwrap_or_default().to_owned();
+    let detail = match &record.event {
+        Event::SessionStarted(opening) => format!("{} in {} ({})", opening.chat, opening.workspace.path, opening.model),
+        Event::MessageReceived { message } => format!("{}: {}", message.from, message.text),
+        Event::ModelAnswered { answer, .. } => {
+            let calls: Vec<String> = answer.calls.iter().map(|call| format!("{} {} {}", call.id, call.tool, call.arguments)).collect();
+            format!("{} {}", answer.text, calls.join(" · "))
+        }
+        Event::ModelFailed { kind, message, .. } => format!("{kind}: {message}"),
+        Event::GateDecided { call, verdict, .. } => {
+            let rules: Vec<&str> = verdict.reasons.iter().map(|reason| reason.rule.as_str()).collect();
+            format!("{call} {:?} {}", verdict.decision, rules.join(", "))
+        }
+        Event::ToolStarted { call, tool, approval, .. } => {
+            format!("{call} {tool}{}", approval.as_ref().map(|code| format!(" (approved as {code})")).unwrap_or_default())
+        }
+        Event::ToolFinished { call, outcome } => format!("{call} {:?} {}", outcome.status, outcome.output),
+        Event::ApprovalAsked { approval, call, .. } => format!("{approval} about {call}"),
+        Event::ApprovalGiven { approval, by, .. } => format!("{approval} by {} ({:?})", by.who, by.via),
+        Event::ApprovalRefused { approval, by, reason } => format!("{approval} by {} {}", by.who, reason.as_deref().unwrap_or_default()),
+        Event::SendStarted { kind, text, .. } => format!("{kind:?}: {text}"),
+        Event::PlanChanged { plan, .. } => format!("{}/{} done", plan.done(), plan.steps.len()),
+        Event::TurnEnded { reason, text } => format!("{}: {text}", reason.word()),
+        _ => {
+            let mut fields = value;
+            if let Some(fields) = fields.as_object_mut() {
+                fields.remove("event");
+            }
+            fields.to_string()
+        }
+    };
+    let flat: String = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CHARS_MAX).collect();
+    format!("{name:<18} {flat}")
+}
+
+impl Index {
+    pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
+        let fail = |error: &dyn std::fmt::Display| CliError::Failed(error.to_string());
+        let _lock = DataLock::take(&settings.data_dir).map_err(|error| fail(&error))?;
+        for name in ["journeyman.db", "journeyman.db-wal", "journeyman.db-shm"] {
+            let path = settings.data_dir.join(name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(&format!("remove {}: {error}", path.display()))),
+                _ => {}
+            }
+        }
+        let (store, texts) = (Store::new(&settings.data_dir), Arc::new(settings.texts.clone()));
+        let mut sessions = 0;
+        for path in journals(&settings.data_dir)? {
+            let mut records = Vec::new();
+            match inspect(&path, &texts, |record| records.push(record.clone())) {
+                Ok((state, end)) => {
+                    store.project(&records, &state, end.bytes).map_err(|error| fail(&error))?;
+                    sessions += 1;
+                }
+                Err(error) => eprintln!("journeyman: {error}"),
+            }
+        }
+        println!("{sessions} sessions indexed");
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,123 @@
+//! The HTTP server: WhatsApp's webhook and a health check.
+//!
+//! It answers 200 only after every message of a webhook is on disk; anything else makes WhatsApp send it again, and
+//! what came twice is dropped. It logs neither texts nor numbers.
+
+use crate::agent::event::{Inbound, Via};
+use crate::config::WhatsApp;
+use crate::doors::whatsapp::payload::{self, Incoming, Kind};
+use crate::doors::whatsapp::signature::{self, SIGNATURE_HEADER};
+use crate::hub::Hub;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::get;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// What the routes need.
+#[derive(Clone)]
+struct Front {
+    hub: Arc<Hub>,
+    whatsapp: Option<Arc<WhatsApp>>,
+}
+
+/// What Meta sends once, when the webhook is set up.
+#[derive(Debug, Deserialize)]
+struct Verification {
+    #[serde(rename = "hub.mode", default)]
+    mode: String,
+    #[serde(rename = "hub.verify_token", default)]
+    token: String,
+    #[serde(rename = "hub.challenge", default)]
+    challenge: String,
+}
+
+type Reply = (StatusCode, String);
+
+/// The routes.
+pub fn router(hub: Arc<Hub>, whatsapp: Option<WhatsApp>) -> Router {
+    let body_bytes_max = hub.surface().policy.limits.body_bytes_max;
+    let front = Front { hub, whatsapp: whatsapp.map(Arc::new) };
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/webhook", get(verify).post(receive))
+        .layer(DefaultBodyLimit::max(body_bytes_max))
+        .with_state(front)
+}
+
+async fn verify(State(front): State<Front>, Query(asked): Query<Verification>) -> Reply {
+    let Some(whatsapp) = &front.whatsapp else { return not_configured() };
+    match asked.mode == "subscribe" && signature::token_matches(&whatsapp.verify_token, &asked.token) {
+        true => (StatusCode::OK, asked.challenge),
+        false => reply(StatusCode::FORBIDDEN, "the verify token is not the one in WHATSAPP_VERIFY_TOKEN"),
+    }
+}
+
+async fn receive(State(front): State<Front>, headers: HeaderMap, body: Result<Bytes, BytesRejection>) -> Reply {
+    let Some(whatsapp) = &front.whatsapp else { return not_configured() };
+    let body = match body {
+        Ok(body) => body,
+        Err(rejection) => return reply(rejection.status(), "the body is too large or did not arrive whole"),
+    };
+    let header = headers.get(SIGNATURE_HEADER).and_then(|value| value.to_str().ok());
+    if !signature::verify(&whatsapp.app_secret, header, &body) {
+        tracing::warn!(bytes = body.len(), "webhook refused: bad signature");
+        return reply(StatusCode::UNAUTHORIZED, "the signature does not fit the body");
+    }
+    let incoming = match payload::parse(&body) {
+        Ok(incoming) => incoming,
+        Err(error) => {
+            tracing::warn!(%error, "webhook refused");
+            return reply(StatusCode::BAD_REQUEST, &error.to_string());
+        }
+    };
+    for message in incoming {
+        if let Err(error) = take(&front, whatsapp, message).await {
+            tracing::error!(%error, "webhook not taken; WhatsApp will send it again");
+            return reply(StatusCode::SERVICE_UNAVAILABLE, "not taken; send it again");
+        }
+    }
+    reply(StatusCode::OK, "ok")
+}
+
+/// One message of a webhook. Who is not on the list gets nothing and costs nothing.
+async fn take(front: &Front, whatsapp: &WhatsApp, incoming: Incoming) -> Result<(), crate::hub::DeliverError> {
+    let Incoming { id, from, kind, .. } = incoming;
+    let inbound = |text: String, via, unreadable| Inbound { id: id.clone(), from: from.clone(), text, via, unreadable };
+    let message = match kind {
+        Kind::Status { state, error: Some(error) } => {
+            tracing::warn!(state, code = error.code, title = error.title, "a message was not delivered");
+            return Ok(());
+        }
+        Kind::Status { .. } => return Ok(()),
+        Kind::Text(text) => inbound(text, Via::Text, None),
+        Kind::Button { id: command, .. } => inbound(command, Via::Button, None),
+        Kind::Unsupported(name) => inbound(String::new(), Via::Text, Some(name)),
+    };
+    if !whatsapp.allowed.contains(&message.from) {
+        tracing::info!("message of a number that is not in ALLOWED_PHONE_NUMBERS dropped");
+        return Ok(());
+    }
+    let delivered = front.hub.deliver(&format!("whatsapp:{from}"), message).await?;
+    if delivered.fresh {
+        // A courtesy: whether it arrives changes nothing.
+        let world = front.hub.surface().world.clone();
+        tokio::spawn(async move {
+            if let Some(graph) = &world.channels.whatsapp {
+                let _ = graph.read_and_typing(&id).await;
+            }
+        });
+    }
+    Ok(())
+}
+
+fn reply(status: StatusCode, text: &str) -> Reply {
+    (status, format!("{text}\n"))
+}
+
+fn not_configured() -> Reply {
+    reply(StatusCode::NOT_FOUND, "WhatsApp is not configured here (see .env.example)")
+}

@@ -1,0 +1,82 @@
+//! How a session looks in a terminal: lines for people, colours only where they are wanted.
+
+use crate::agent::event::{Event, OutgoingKind};
+use std::io::IsTerminal;
+
+/// Escape sequences, or none.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    colour: bool,
+}
+
+impl Style {
+    /// Colours on a terminal, unless `NO_COLOR` is set or the terminal is a dumb one.
+    pub fn of(stream: &impl IsTerminal) -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Self { colour: stream.is_terminal() && !refused && !dumb }
+    }
+
+    pub fn dim(self, text: &str) -> String {
+        self.wrap("2", text)
+    }
+
+    pub fn bold(self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+
+    fn wrap(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// A message, with the lines of a diff in it coloured.
+    pub fn message(self, text: &str) -> String {
+        if !self.colour || !text.contains("```diff") {
+            return text.to_owned();
+        }
+        let mut in_diff = false;
+        let lines = text.lines().map(|line| {
+            if line.starts_with("```") {
+                in_diff = line.starts_with("```diff");
+                return self.dim(line);
+            }
+            match line.chars().next() {
+                Some('+') if in_diff => self.wrap("32", line),
+                Some('-') if in_diff => self.wrap("31", line),
+                Some('@') if in_diff => self.wrap("36", line),
+                _ => line.to_owned(),
+            }
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// One short line about what is being done, for events that are worth one.
+pub fn activity(event: &Event) -> Option<String> {
+    match event {
+        Event::ModelAnswered { answer, .. } if !answer.calls.is_empty() => {
+            let call = |call: &crate::agent::event::Call| format!("→ {} {}", call.tool, shortened(&call.arguments));
+            Some(answer.calls.iter().map(call).collect::<Vec<_>>().join("\n"))
+        }
+        Event::ToolFinished { outcome, .. } => {
+            let first = outcome.output.lines().next().unwrap_or_default();
+            Some(format!("← {}", shortened(first)))
+        }
+        Event::Interrupted { .. } => Some("⚡ taken up after an interruption".into()),
+        _ => None,
+    }
+}
+
+/// Whether a message is a remark beside the work rather than its result.
+pub fn is_aside(kind: OutgoingKind) -> bool {
+    match kind {
+        OutgoingKind::Notice | OutgoingKind::Progress | OutgoingKind::Change => true,
+        OutgoingKind::Question | OutgoingKind::Final => false,
+    }
+}
+
+fn shortened(text: &str) -> String {
+    const CHARS_MAX: usize = 100;
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CHARS_MAX).collect();
+    if text.chars().count() > CHARS_MAX { format!("{line}…") } else { line }
+}

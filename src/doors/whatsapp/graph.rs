@@ -1,0 +1,384 @@
+//! The client of the Graph API: sends a message, and says whether it went.
+//!
+//! It retries what may pass (rate limits, 5xx, no connection) a bounded number of times and hands everything else back
+//! as a typed error. It does not cut, convert or queue (see `text`, and the journal's outbox), and neither the token nor
+//! a message's text appears in an error or a log.
+
+use crate::doors::whatsapp::text::{BUTTON_BODY_CHARS_MAX, MESSAGE_CHARS_MAX};
+use chrono::{DateTime, Utc};
+use reqwest::header::RETRY_AFTER;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fmt;
+use std::time::Duration;
+
+/// How often and how patiently a request is tried.
+#[derive(Debug, Clone, Copy)]
+pub struct Retry {
+    /// Requests in all, the first one included.
+    pub attempts_max: u32,
+    /// The first pause; each later one is twice as long.
+    pub backoff_ms: u64,
+    /// No pause is longer, whatever `Retry-After` says.
+    pub wait_ms_max: u64,
+    /// One request, from connect to the end of its answer.
+    pub timeout_ms: u64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            attempts_max: 4,
+            backoff_ms: 500,
+            wait_ms_max: 30_000,
+            timeout_ms: 30_000,
+        }
+    }
+}
+
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+const BUTTONS_MAX: usize = 3;
+const BUTTON_TITLE_CHARS_MAX: usize = 20;
+const BUTTON_ID_CHARS_MAX: usize = 256;
+
+/// Graph's codes for "too fast", which it sends with status 400: app, account, number, and pair of numbers.
+const RATE_CODES: [i64; 4] = [4, 80007, 130429, 131056];
+
+/// Why a message did not go, or may not have.
+#[derive(Debug, thiserror::Error)]
+pub enum GraphError {
+    /// What was asked can't be sent as it is. Nothing was sent.
+    #[error("the message can't be sent: {0}")]
+    Invalid(String),
+    /// Graph refused, for good: trying again gives the same.
+    #[error("WhatsApp refused the message ({}): {message}", at(*.status, *.code))]
+    Refused {
+        status: u16,
+        code: Option<i64>,
+        message: String,
+    },
+    /// Graph was busy or broken each time.
+    #[error("WhatsApp did not take the message after {attempts} attempts ({}): {message}", at(*.status, *.code))]
+    GaveUp {
+        attempts: u32,
+        status: u16,
+        code: Option<i64>,
+        message: String,
+    },
+    /// No connection each time. Nothing was sent.
+    #[error("WhatsApp is unreachable after {attempts} attempts: {reason}")]
+    Unreachable { attempts: u32, reason: String },
+    /// The connection broke, or time ran out, after the request was on its way: it may or may not have been delivered.
+    #[error("WhatsApp's answer was lost, the message may or may not have arrived: {reason}")]
+    InDoubt { reason: String },
+}
+
+fn at(status: u16, code: Option<i64>) -> String {
+    code.map_or_else(
+        || format!("HTTP {status}"),
+        |code| format!("HTTP {status}, code {code}"),
+    )
+}
+
+/// One of our numbers at the Graph API.
+#[derive(Clone)]
+pub struct Graph {
+    http: reqwest::Client,
+    url: String,
+    token: String,
+    retry: Retry,
+}
+
+impl Graph {
+    /// `base_url` goes up to and including the version: `WHATSAPP_API_URL`.
+    pub fn new(http: reqwest::Client, base_url: &str, phone_number_id: &str, token: &str) -> Self {
+        let url = format!(
+            "{}/{phone_number_id}/messages",
+            base_url.trim_end_matches('/')
+        );
+        Self {
+            http,
+            url,
+            token: token.to_owned(),
+            retry: Retry::default(),
+        }
+    }
+
+    pub fn with_retry(self, retry: Retry) -> Self {
+        Self { retry, ..self }
+    }
+
+    /// Sends one text message; its id. `reply_to` quotes an earlier message.
+    pub async fn send_text(
+        &self,
+        to: &str,
+        text: &str,
+        reply_to: Option<&str>,
+    ) -> Result<String, GraphError> {
+        at_most("text", text, MESSAGE_CHARS_MAX)?;
+        let mut body = message(to, "text", json!({ "body": text, "preview_url": false }));
+        if let Some(id) = reply_to {
+            body["context"] = json!({ "message_id": id });
+        }
+        self.post_message(&body).await
+    }
+
+    /// Sends a text with one to three reply buttons `(id, title)`; the message's id.
+    pub async fn send_buttons(
+        &self,
+        to: &str,
+        text: &str,
+        buttons: &[(&str, &str)],
+    ) -> Result<String, GraphError> {
+        at_most("text above buttons", text, BUTTON_BODY_CHARS_MAX)?;
+        if buttons.is_empty() || buttons.len() > BUTTONS_MAX {
+            return Err(GraphError::Invalid(format!(
+                "{} buttons, WhatsApp takes 1 to {BUTTONS_MAX}",
+                buttons.len()
+            )));
+        }
+        for (id, title) in buttons {
+            at_most("button id", id, BUTTON_ID_CHARS_MAX)?;
+            at_most("button title", title, BUTTON_TITLE_CHARS_MAX)?;
+        }
+        let buttons: Vec<Value> = buttons
+            .iter()
+            .map(|(id, title)| json!({ "type": "reply", "reply": { "id": id, "title": title } }))
+            .collect();
+        let interactive =
+            json!({ "type": "button", "body": { "text": text }, "action": { "buttons": buttons } });
+        self.post_message(&message(to, "interactive", interactive))
+            .await
+    }
+
+    /// Marks a received message as read and shows "typing…" until we answer (25 s at most, by WhatsApp).
+    pub async fn read_and_typing(&self, message_id: &str) -> Result<(), GraphError> {
+        let body = json!({
+            "messaging_product": "whatsapp",
+            "status": "read",
+            "message_id": message_id,
+            "typing_indicator": { "type": "text" },
+        });
+        self.post(&body).await.map(|_| ())
+    }
+
+    async fn post_message(&self, body: &Value) -> Result<String, GraphError> {
+        let answer = self.post(body).await?;
+        let id = answer["messages"][0]["id"]
+            .as_str()
+            .filter(|id| !id.is_empty());
+        // A 2xx: it was taken. Sending it again for want of an id would send it twice.
+        id.map(str::to_owned).ok_or_else(|| GraphError::InDoubt {
+            reason: "the answer names no message id".to_owned(),
+        })
+    }
+
+    /// Posts until it is answered for good, or the attempts are used up.
+    async fn post(&self, body: &Value) -> Result<Value, GraphError> {
+        let mut backoff_ms = self.retry.backoff_ms;
+        let mut attempt = 1;
+        loop {
+            let (error, asked_wait_ms) = match self.post_once(body, attempt).await {
+                Tried::Answered(answer) => return Ok(answer),
+                Tried::Final(error) => return Err(error),
+                Tried::Passing { error, wait_ms } => (error, wait_ms),
+            };
+            if attempt >= self.retry.attempts_max {
+                return Err(error);
+            }
+            let wait_ms = asked_wait_ms
+                .unwrap_or(backoff_ms)
+                .min(self.retry.wait_ms_max);
+            tracing::warn!(attempt, wait_ms, %error, "a request to WhatsApp will be tried again");
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            backoff_ms = backoff_ms.saturating_mul(2);
+            attempt += 1;
+        }
+    }
+
+    async fn post_once(&self, body: &Value, attempt: u32) -> Tried {
+        let request = self
+            .http
+            .post(&self.url)
+            .bearer_auth(&self.token)
+            .json(body);
+        let mut response = match request
+            .timeout(Duration::from_millis(self.retry.timeout_ms))
+            .send()
+            .await
+        {
+            Ok(response) => response,
+            Err(error) if error.is_connect() => {
+                let reason = self.reason(error);
+                return Tried::Passing {
+                    error: GraphError::Unreachable {
+                        attempts: attempt,
+                        reason,
+                    },
+                    wait_ms: None,
+                };
+            }
+            Err(error) if error.is_builder() => {
+                return Tried::Final(GraphError::Invalid(self.reason(error)));
+            }
+            Err(error) => {
+                return Tried::Final(GraphError::InDoubt {
+                    reason: self.reason(error),
+                });
+            }
+        };
+        let status = response.status();
+        let wait_ms = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| retry_after_ms(value.to_str().ok()?, Utc::now()));
+        let answer = match read_bounded(&mut response).await {
+            Ok(bytes) => bytes,
+            // The status of a failure is known even where its text is lost.
+            Err(_) if !status.is_success() => Vec::new(),
+            Err(error) => {
+                return Tried::Final(GraphError::InDoubt {
+                    reason: self.reason(error),
+                });
+            }
+        };
+        if status.is_success() {
+            return Tried::Answered(serde_json::from_slice(&answer).unwrap_or(Value::Null));
+        }
+        let (code, message) = self.failure(&answer);
+        let status = status.as_u16();
+        if status == 429 || status >= 500 || code.is_some_and(|code| RATE_CODES.contains(&code)) {
+            return Tried::Passing {
+                error: GraphError::GaveUp {
+                    attempts: attempt,
+                    status,
+                    code,
+                    message,
+                },
+                wait_ms,
+            };
+        }
+        Tried::Final(GraphError::Refused {
+            status,
+            code,
+            message,
+        })
+    }
+
+    /// Graph's own words about a failure. It repeats a malformed token in them, so that is taken out.
+    fn failure(&self, answer: &[u8]) -> (Option<i64>, String) {
+        #[derive(Deserialize)]
+        struct Failure {
+            error: Inner,
+        }
+        #[derive(Deserialize)]
+        struct Inner {
+            code: Option<i64>,
+            #[serde(default)]
+            message: String,
+            error_data: Option<Details>,
+        }
+        #[derive(Deserialize)]
+        struct Details {
+            details: Option<String>,
+        }
+        let Ok(Failure { error }) = serde_json::from_slice(answer) else {
+            return (None, "no explanation that could be read".to_owned());
+        };
+        let details = error
+            .error_data
+            .and_then(|data| data.details)
+            .map(|details| format!(": {details}"))
+            .unwrap_or_default();
+        (
+            error.code,
+            self.without_token(&format!("{}{details}", error.message)),
+        )
+    }
+
+    /// What went wrong below HTTP, with its causes, without the address.
+    fn reason(&self, error: reqwest::Error) -> String {
+        let error = error.without_url();
+        let mut reason = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(inner) = cause {
+            reason = format!("{reason}: {inner}");
+            cause = inner.source();
+        }
+        self.without_token(&reason)
+    }
+
+    fn without_token(&self, text: &str) -> String {
+        if self.token.is_empty() {
+            text.to_owned()
+        } else {
+            text.replace(&self.token, "[token]")
+        }
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph")
+            .field("url", &self.url)
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How one attempt ended.
+enum Tried {
+    Answered(Value),
+    Final(GraphError),
+    /// May pass; the error is what remains if it was the last attempt.
+    Passing {
+        error: GraphError,
+        wait_ms: Option<u64>,
+    },
+}
+
+fn message(to: &str, kind: &str, content: Value) -> Value {
+    let mut body =
+        json!({ "messaging_product": "whatsapp", "recipient_type": "individual", "type": kind });
+    // Someone who hides the number is addressed by the user id, under another name.
+    let key = if to.chars().all(|c| c.is_ascii_digit() || c == '+') {
+        "to"
+    } else {
+        "recipient"
+    };
+    body[key] = json!(to);
+    body[kind] = content;
+    body
+}
+
+fn at_most(what: &str, text: &str, chars_max: usize) -> Result<(), GraphError> {
+    match text.chars().count() {
+        0 => Err(GraphError::Invalid(format!("the {what} is empty"))),
+        chars if chars > chars_max => Err(GraphError::Invalid(format!(
+            "the {what} has {chars} characters, WhatsApp takes {chars_max}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// `Retry-After` in milliseconds: seconds, or a date.
+fn retry_after_ms(value: &str, now: DateTime<Utc>) -> Option<u64> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse::<u64>() {
+        return Some(seconds.saturating_mul(1000));
+    }
+    let at = DateTime::parse_from_rfc2822(value).ok()?;
+    Some(u64::try_from((at.with_timezone(&Utc) - now).num_milliseconds()).unwrap_or(0))
+}
+
+async fn read_bounded(response: &mut reqwest::Response) -> Result<Vec<u8>, reqwest::Error> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let room = ANSWER_BYTES_MAX - bytes.len();
+        bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if bytes.len() == ANSWER_BYTES_MAX {
+            break;
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,402 @@
+//! A small Graph API on loopback: what the demo talks to instead of Meta, and what the tests look into.
+//!
+//! It answers as Graph does, refuses what Graph refuses for the messages that we send, records every request, and fails
+//! when told to. It does not deliver anything, knows no media and no templates, and never leaves 127.0.0.1.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::doors::whatsapp::text::{BUTTON_BODY_CHARS_MAX, MESSAGE_CHARS_MAX};
+
+const SENT_QUEUE_MESSAGES_MAX: usize = 4096;
+const RECORDED_REQUESTS_MAX: usize = 10_000;
+
+/// A running stand-in. It ends when `control` is dropped.
+#[derive(Debug)]
+pub struct Standin {
+    /// What `WHATSAPP_API_URL` is set to.
+    pub base_url: String,
+    /// Every message that was accepted, in order.
+    pub sent: mpsc::Receiver<Sent>,
+    pub control: Control,
+}
+
+/// A message as its receiver would see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// The id that the sender got.
+    pub id: String,
+    /// Phone number or user id; empty for a read mark.
+    pub to: String,
+    pub kind: SentKind,
+    /// The text; for a read mark, the id of the message that was read.
+    pub text: String,
+    /// `(id, title)` of each reply button.
+    pub buttons: Vec<(String, String)>,
+    /// The message that it quotes.
+    pub reply_to: Option<String>,
+}
+
+/// What was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SentKind {
+    Text,
+    Buttons,
+    Read { typing: bool },
+    Other(String),
+}
+
+/// One request, whatever became of it.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    pub path: String,
+    /// `Null` where it is not JSON.
+    pub body: Value,
+    pub status: u16,
+}
+
+/// The handle of the test: failures to come, requests that were.
+#[derive(Debug)]
+pub struct Control {
+    shared: Arc<Shared>,
+    server: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    token: String,
+    sent: mpsc::Sender<Sent>,
+    book: Mutex<Book>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    failures: VecDeque<Failure>,
+    requests: VecDeque<Recorded>,
+    messages: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Failure {
+    status: u16,
+    retry_after_s: Option<u64>,
+}
+
+/// Starts a stand-in on a free loopback port that takes `token` as bearer.
+pub async fn start(token: &str) -> std::io::Result<Standin> {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+    let base_url = format!("http://{}/v23.0", listener.local_addr()?);
+    let (sender, sent) = mpsc::channel(SENT_QUEUE_MESSAGES_MAX);
+    let shared = Arc::new(Shared {
+        token: token.to_owned(),
+        sent: sender,
+        book: Mutex::default(),
+    });
+    let app = Router::new().fallback(answer).with_state(shared.clone());
+    let server = tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, app).await {
+            tracing::error!(%error, "the stand-in for WhatsApp ended");
+        }
+    });
+    Ok(Standin {
+        base_url,
+        sent,
+        control: Control { shared, server },
+    })
+}
+
+impl Control {
+    /// Lets the next `count` requests fail with `status`, and `Retry-After` if given.
+    pub fn fail_next(&self, count: usize, status: u16, retry_after_s: Option<u64>) {
+        self.shared.book().failures.extend(std::iter::repeat_n(
+            Failure {
+                status,
+                retry_after_s,
+            },
+            count,
+        ));
+    }
+
+    /// Every request so far, oldest first.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.shared.book().requests.iter().cloned().collect()
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Shared {
+    /// A panic while it was held leaves a list that is still a list.
+    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn answer(
+    State(shared): State<Arc<Shared>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let bearer = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let authorized = bearer.strip_prefix("Bearer ") == Some(shared.token.as_str());
+    let mut book = shared.book();
+    let failure = book.failures.pop_front();
+    let result = match failure {
+        Some(failure) => Err(Refusal::told(failure)),
+        None if !authorized => Err(Refusal::new(401, 190, "Invalid OAuth access token.")),
+        None => accept(&uri, &body, &mut book.messages),
+    };
+    let status = result
+        .as_ref()
+        .map_or_else(|refusal| refusal.status, |_| 200);
+    if book.requests.len() == RECORDED_REQUESTS_MAX {
+        book.requests.pop_front();
+    }
+    book.requests.push_back(Recorded {
+        path: uri.path().to_owned(),
+        body,
+        status,
+    });
+    drop(book);
+    match result {
+        Ok((sent, answer)) => {
+            if shared.sent.try_send(sent).is_err() {
+                tracing::debug!("nobody takes the stand-in's messages");
+            }
+            json_response(200, None, &answer)
+        }
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+fn accept(uri: &Uri, body: &Value, messages: &mut u64) -> Result<(Sent, Value), Refusal> {
+    if !uri.path().ends_with("/messages") {
+        return Err(Refusal::new(404, 100, "Unsupported post request."));
+    }
+    if body["messaging_product"] != "whatsapp" {
+        return Err(Refusal::parameter(
+            "The parameter messaging_product is required.",
+        ));
+    }
+    let text_of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    if body["status"] == "read" {
+        let read = text_of(&body["message_id"]);
+        let kind = SentKind::Read {
+            typing: body["typing_indicator"]["type"] == "text",
+        };
+        let sent = Sent {
+            id: String::new(),
+            to: String::new(),
+            kind,
+            text: read,
+            buttons: Vec::new(),
+            reply_to: None,
+        };
+        return Ok((sent, json!({ "success": true })));
+    }
+    let to = body["to"]
+        .as_str()
+        .or_else(|| body["recipient"].as_str())
+        .filter(|to| !to.is_empty());
+    let to = to
+        .ok_or_else(|| Refusal::parameter("The parameter to is required."))?
+        .to_owned();
+    let kind = body["type"].as_str().unwrap_or("text");
+    let (kind, text, buttons) = match kind {
+        "text" => (
+            SentKind::Text,
+            bounded(&body["text"]["body"], "text['body']", MESSAGE_CHARS_MAX)?,
+            Vec::new(),
+        ),
+        "interactive" => {
+            let interactive = &body["interactive"];
+            let text = bounded(
+                &interactive["body"]["text"],
+                "interactive['body']['text']",
+                BUTTON_BODY_CHARS_MAX,
+            )?;
+            (
+                SentKind::Buttons,
+                text,
+                buttons(&interactive["action"]["buttons"])?,
+            )
+        }
+        other => (SentKind::Other(other.to_owned()), String::new(), Vec::new()),
+    };
+    *messages += 1;
+    let id = format!("wamid.standin.{messages}");
+    let answer = json!({
+        "messaging_product": "whatsapp",
+        "contacts": [{ "input": to, "wa_id": to }],
+        "messages": [{ "id": id }],
+    });
+    let reply_to = body["context"]["message_id"].as_str().map(str::to_owned);
+    Ok((
+        Sent {
+            id,
+            to,
+            kind,
+            text,
+            buttons,
+            reply_to,
+        },
+        answer,
+    ))
+}
+
+fn bounded(value: &Value, name: &str, chars_max: usize) -> Result<String, Refusal> {
+    let text = value.as_str().unwrap_or_default();
+    match text.chars().count() {
+        0 => Err(Refusal::parameter(&format!(
+            "The parameter {name} is required."
+        ))),
+        chars if chars > chars_max => Err(Refusal::parameter(&format!(
+            "Param {name} must be at most {chars_max} characters long."
+        ))),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+fn buttons(value: &Value) -> Result<Vec<(String, String)>, Refusal> {
+    let list = value
+        .as_array()
+        .filter(|list| (1..=3).contains(&list.len()));
+    let list = list.ok_or_else(|| {
+        Refusal::parameter("Invalid buttons count. Min allowed buttons: 1, Max allowed buttons: 3")
+    })?;
+    let one = |button: &Value| {
+        let reply = &button["reply"];
+        Ok((
+            bounded(&reply["id"], "reply['id']", 256)?,
+            bounded(&reply["title"], "reply['title']", 20)?,
+        ))
+    };
+    list.iter().map(one).collect()
+}
+
+/// An answer in Graph's form of an error.
+struct Refusal {
+    status: u16,
+    code: i64,
+    message: String,
+    retry_after_s: Option<u64>,
+}
+
+impl Refusal {
+    fn new(status: u16, code: i64, message: &str) -> Self {
+        Self {
+            status,
+            code,
+            message: format!("(#{code}) {message}"),
+            retry_after_s: None,
+        }
+    }
+
+    fn parameter(message: &str) -> Self {
+        Self::new(400, 100, message)
+    }
+
+    fn told(failure: Failure) -> Self {
+        let (code, message) = match failure.status {
+            429 => (130_429, "Rate limit hit"),
+            401 => (190, "Invalid OAuth access token."),
+            500.. => (131_000, "Something went wrong"),
+            _ => (131_047, "Re-engagement message"),
+        };
+        Self {
+            retry_after_s: failure.retry_after_s,
+            ..Self::new(failure.status, code, message)
+        }
+    }
+
+    fn into_response(self) -> Response {
+        let error = json!({ "error": {
+            "message": self.message, "type": "OAuthException", "code": self.code, "fbtrace_id": "standin",
+        } });
+        json_response(self.status, self.retry_after_s, &error)
+    }
+}
+
+fn json_response(status: u16, retry_after_s: Option<u64>, body: &Value) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = (
+        status,
+        [(header::CONTENT_TYPE, "application/json")],
+        body.to_string(),
+    )
+        .into_response();
+    if let Some(seconds) = retry_after_s {
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// The body of a webhook with one text message, as Meta would post it: in the newer shape, number and user id.
+pub fn text_webhook(phone_number_id: &str, from: &str, message_id: &str, text: &str) -> Vec<u8> {
+    webhook(
+        phone_number_id,
+        from,
+        message_id,
+        json!({ "type": "text", "text": { "body": text } }),
+    )
+}
+
+/// The body of a webhook in which `from` pressed the button `(id, title)` of our message `of`.
+pub fn button_webhook(
+    phone_number_id: &str,
+    from: &str,
+    message_id: &str,
+    of: &str,
+    button: (&str, &str),
+) -> Vec<u8> {
+    let reply =
+        json!({ "type": "button_reply", "button_reply": { "id": button.0, "title": button.1 } });
+    webhook(
+        phone_number_id,
+        from,
+        message_id,
+        json!({ "type": "interactive", "interactive": reply, "context": { "id": of } }),
+    )
+}
+
+fn webhook(phone_number_id: &str, from: &str, message_id: &str, content: Value) -> Vec<u8> {
+    let user_id = format!("US.{from}");
+    let mut message = json!({
+        "id": message_id,
+        "from": from,
+        "from_user_id": user_id,
+        "timestamp": chrono::Utc::now().timestamp().to_string(),
+    });
+    if let (Some(message), Value::Object(content)) = (message.as_object_mut(), content) {
+        message.extend(content);
+    }
+    let value = json!({
+        "messaging_product": "whatsapp",
+        "metadata": { "display_phone_number": "15550001111", "phone_number_id": phone_number_id },
+        "contacts": [{ "profile": { "name": "Demo" }, "wa_id": from, "user_id": user_id }],
+        "messages": [message],
+    });
+    let entry = json!({ "id": "0", "changes": [{ "field": "messages", "value": value }] });
+    json!({ "object": "whatsapp_business_account", "entry": [entry] })
+        .to_string()
+        .into_bytes()
+}
