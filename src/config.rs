@@ -18,14 +18,20 @@ use thiserror::Error;
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 const DEFAULT_GRAPH_URL: &str = "https://graph.facebook.com/v23.0";
 const DEFAULT_BIND: &str = "127.0.0.1:8080";
-const DEFAULT_ALLOWLIST: &str = "pytest,ruff,mypy,make,npm,pip,git,cat,head,tail,wc,ls,find,grep,echo,python,node";
+const DEFAULT_ALLOWLIST: &str =
+    "pytest,ruff,mypy,make,npm,pip,git,cat,head,tail,wc,ls,find,grep,echo,python,node";
 const SETTINGS: &str = include_str!("../config/settings.toml");
 
 /// A setting that stops the start.
 #[derive(Debug, Error)]
 pub enum ConfigError {
     #[error("{name} (from {origin}) is {value:?}; accepted: {accepted}")]
-    Value { name: String, origin: Origin, value: String, accepted: &'static str },
+    Value {
+        name: String,
+        origin: Origin,
+        value: String,
+        accepted: &'static str,
+    },
     #[error("{name} is not set; {why}")]
     Missing { name: &'static str, why: String },
     #[error("{path}: {message}")]
@@ -117,13 +123,28 @@ impl Settings {
         let home = Home::find(config);
         let mut sources = Sources::read(&home.folder)?;
         let data_dir = sources.path("DATA_DIR").unwrap_or(home.data);
-        let bind = sources.parsed("BIND_ADDR", DEFAULT_BIND, "an address with port, such as 127.0.0.1:8080", |text| text.parse().ok())?;
-        let write_enabled = sources.parsed("AGENT_WRITE_ENABLED", "false", "true or false", |text| match text.to_ascii_lowercase().as_str() {
-            "true" | "1" | "yes" => Some(true),
-            "false" | "0" | "no" => Some(false),
-            _ => None,
-        })?;
-        let allowlist = sources.parsed("AGENT_SHELL_ALLOWLIST", DEFAULT_ALLOWLIST, "names of programs, comma-separated, without paths or spaces", names)?;
+        let bind = sources.parsed(
+            "BIND_ADDR",
+            DEFAULT_BIND,
+            "an address with port, such as 127.0.0.1:8080",
+            |text| text.parse().ok(),
+        )?;
+        let write_enabled = sources.parsed(
+            "AGENT_WRITE_ENABLED",
+            "false",
+            "true or false",
+            |text| match text.to_ascii_lowercase().as_str() {
+                "true" | "1" | "yes" => Some(true),
+                "false" | "0" | "no" => Some(false),
+                _ => None,
+            },
+        )?;
+        let allowlist = sources.parsed(
+            "AGENT_SHELL_ALLOWLIST",
+            DEFAULT_ALLOWLIST,
+            "names of programs, comma-separated, without paths or spaces",
+            names,
+        )?;
         let projects_root = sources.folder("PROJECTS_ROOT")?;
         let model = model(&mut sources)?;
         let whatsapp = whatsapp(&mut sources)?;
@@ -138,10 +159,36 @@ impl Settings {
             whatsapp,
             file: file_settings(&home.folder)?,
             limits: limits(&home.folder)?,
-            texts: Texts::parse(texts::ENGLISH).expect("BUG: the compiled-in catalogue parses, a test says so"),
+            texts: Texts::parse(texts::ENGLISH)
+                .expect("BUG: the compiled-in catalogue parses, a test says so"),
             shown,
             home: home.folder,
         })
+    }
+
+    /// What the demo brings itself: everything below `folder`, nothing of this machine's configuration.
+    pub fn demo(folder: &Path, whatsapp: WhatsApp) -> Self {
+        let nowhere = folder.join("config");
+        Self {
+            home: nowhere.clone(),
+            data_dir: folder.join("data"),
+            bind: SocketAddr::from(([127, 0, 0, 1], 0)),
+            write_enabled: true,
+            allowlist: names(DEFAULT_ALLOWLIST).expect("BUG: the default allowlist is one"),
+            projects_root: Some(folder.join("projects")),
+            model: Some(ModelSettings {
+                name: "recording".into(),
+                base_url: String::new(),
+                key: String::new(),
+            }),
+            whatsapp: Some(whatsapp),
+            file: file_settings(&nowhere)
+                .expect("BUG: the compiled-in settings parse, a test says so"),
+            limits: limits(&nowhere).expect("BUG: the compiled-in limits parse, a test says so"),
+            texts: Texts::parse(texts::ENGLISH)
+                .expect("BUG: the compiled-in catalogue parses, a test says so"),
+            shown: Vec::new(),
+        }
     }
 
     /// The policy that decides: gate rules, limits, how to resume.
@@ -153,7 +200,11 @@ impl Settings {
             gate: self.gate(self.write_enabled)?,
             limits: self.limits.clone(),
             resume: self.file.resume,
-            model: self.model.as_ref().map(|model| model.name.clone()).unwrap_or_default(),
+            model: self
+                .model
+                .as_ref()
+                .map(|model| model.name.clone())
+                .unwrap_or_default(),
         })
     }
 
@@ -184,8 +235,14 @@ struct Home {
 impl Home {
     /// `--config`, else `JOURNEYMAN_HOME`, else the checkout that this program was built from when run in it, else XDG.
     fn find(config: Option<&Path>) -> Self {
-        let beside = |folder: PathBuf| Self { data: folder.join("data"), folder };
-        if let Some(folder) = config.map(Path::to_owned).or_else(|| env::var_os("JOURNEYMAN_HOME").map(PathBuf::from)) {
+        let beside = |folder: PathBuf| Self {
+            data: folder.join("data"),
+            folder,
+        };
+        if let Some(folder) = config
+            .map(Path::to_owned)
+            .or_else(|| env::var_os("JOURNEYMAN_HOME").map(PathBuf::from))
+        {
             return beside(absolute(folder));
         }
         // Compiled in rather than recognised by its looks, which a workspace could imitate.
@@ -195,9 +252,16 @@ impl Home {
         }
         let user = |variable: &str, fallback: &str| {
             let home = || PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(fallback);
-            env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute()).unwrap_or_else(home).join("journeyman")
+            env::var_os(variable)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+                .unwrap_or_else(home)
+                .join("journeyman")
         };
-        Self { folder: user("XDG_CONFIG_HOME", ".config"), data: user("XDG_DATA_HOME", ".local/share") }
+        Self {
+            folder: user("XDG_CONFIG_HOME", ".config"),
+            data: user("XDG_DATA_HOME", ".local/share"),
+        }
     }
 }
 
@@ -216,25 +280,50 @@ impl Sources {
         let env_path = home.join(".env");
         let mut dotenv = BTreeMap::new();
         if env_path.is_file() {
-            let fail = |error: dotenvy::Error| ConfigError::File { path: env_path.display().to_string(), message: error.to_string() };
+            let fail = |error: dotenvy::Error| ConfigError::File {
+                path: env_path.display().to_string(),
+                message: error.to_string(),
+            };
             for pair in dotenvy::from_path_iter(&env_path).map_err(fail)? {
                 let (name, value) = pair.map_err(fail)?;
                 dotenv.insert(name, value);
             }
         }
-        Ok(Self { env_path, dotenv, shown: Vec::new() })
+        Ok(Self {
+            env_path,
+            dotenv,
+            shown: Vec::new(),
+        })
     }
 
     /// The value and where it was found. An empty one counts as not set, but for lists (`AGENT_SHELL_ALLOWLIST`).
     fn get(&mut self, name: &'static str, secret: bool) -> Option<(String, Origin)> {
         let keep_empty = name == "AGENT_SHELL_ALLOWLIST";
         let wanted = |value: &String| keep_empty || !value.trim().is_empty();
-        let from_environment = env::var(name).ok().filter(wanted).map(|value| (value, Origin::Environment));
-        let from_file = || Some((self.dotenv.get(name).filter(|value| wanted(value))?.clone(), Origin::File(self.env_path.clone())));
-        let found = from_environment.or_else(from_file).map(|(value, origin)| (value.trim().to_owned(), origin));
+        let from_environment = env::var(name)
+            .ok()
+            .filter(wanted)
+            .map(|value| (value, Origin::Environment));
+        let from_file = || {
+            Some((
+                self.dotenv.get(name).filter(|value| wanted(value))?.clone(),
+                Origin::File(self.env_path.clone()),
+            ))
+        };
+        let found = from_environment
+            .or_else(from_file)
+            .map(|(value, origin)| (value.trim().to_owned(), origin));
         if let Some((value, origin)) = &found {
-            let value = if secret { "set".to_owned() } else { value.clone() };
-            self.shown.push(Shown { name, value, origin: origin.clone() });
+            let value = if secret {
+                "set".to_owned()
+            } else {
+                value.clone()
+            };
+            self.shown.push(Shown {
+                name,
+                value,
+                origin: origin.clone(),
+            });
         }
         found
     }
@@ -248,21 +337,38 @@ impl Sources {
     ) -> Result<T, ConfigError> {
         let found = self.get(name, false);
         if found.is_none() {
-            self.shown.push(Shown { name, value: default.to_owned(), origin: Origin::Default });
+            self.shown.push(Shown {
+                name,
+                value: default.to_owned(),
+                origin: Origin::Default,
+            });
         }
         let (value, origin) = found.unwrap_or_else(|| (default.to_owned(), Origin::Default));
-        parse(&value).ok_or(ConfigError::Value { name: name.into(), origin, value, accepted })
+        parse(&value).ok_or(ConfigError::Value {
+            name: name.into(),
+            origin,
+            value,
+            accepted,
+        })
     }
 
     fn path(&mut self, name: &'static str) -> Option<PathBuf> {
-        self.get(name, false).map(|(value, _)| absolute(PathBuf::from(value)))
+        self.get(name, false)
+            .map(|(value, _)| absolute(PathBuf::from(value)))
     }
 
     fn folder(&mut self, name: &'static str) -> Result<Option<PathBuf>, ConfigError> {
-        let Some((value, origin)) = self.get(name, false) else { return Ok(None) };
+        let Some((value, origin)) = self.get(name, false) else {
+            return Ok(None);
+        };
         match PathBuf::from(&value).canonicalize() {
             Ok(path) if path.is_dir() => Ok(Some(path)),
-            _ => Err(ConfigError::Value { name: name.into(), origin, value, accepted: "an existing folder" }),
+            _ => Err(ConfigError::Value {
+                name: name.into(),
+                origin,
+                value,
+                accepted: "an existing folder",
+            }),
         }
     }
 
@@ -271,43 +377,87 @@ impl Sources {
         let clean = |text: &str| {
             let text = text.trim_end_matches('/');
             let (scheme, rest) = text.split_once("://")?;
-            (matches!(scheme, "http" | "https") && !rest.is_empty() && !rest.contains(char::is_whitespace)).then(|| text.to_owned())
+            (matches!(scheme, "http" | "https")
+                && !rest.is_empty()
+                && !rest.contains(char::is_whitespace))
+            .then(|| text.to_owned())
         };
         self.parsed(name, default, accepted, clean)
     }
 }
 
 fn names(text: &str) -> Option<Vec<String>> {
-    let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
-    names.iter().all(|name| !name.contains(|c: char| c.is_whitespace() || c == '/')).then_some(names)
+    let names: Vec<String> = text
+        .split(',')
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .collect();
+    names
+        .iter()
+        .all(|name| !name.contains(|c: char| c.is_whitespace() || c == '/'))
+        .then_some(names)
 }
 
 fn model(sources: &mut Sources) -> Result<Option<ModelSettings>, ConfigError> {
     let base_url = sources.url("OPENAI_BASE_URL", DEFAULT_BASE_URL)?;
     let key = sources.get("OPENAI_API_KEY", true).map(|(key, _)| key);
-    let Some((name, _)) = sources.get("AGENT_MODEL", false) else { return Ok(None) };
+    let Some((name, _)) = sources.get("AGENT_MODEL", false) else {
+        return Ok(None);
+    };
     let key = match key {
         Some(key) => key,
         None if base_url != DEFAULT_BASE_URL => "none".into(),
-        None => return Err(ConfigError::Missing { name: "OPENAI_API_KEY", why: format!("{DEFAULT_BASE_URL} needs one; for a local server set OPENAI_BASE_URL") }),
+        None => {
+            return Err(ConfigError::Missing {
+                name: "OPENAI_API_KEY",
+                why: format!(
+                    "{DEFAULT_BASE_URL} needs one; for a local server set OPENAI_BASE_URL"
+                ),
+            });
+        }
     };
-    Ok(Some(ModelSettings { name, base_url, key }))
+    Ok(Some(ModelSettings {
+        name,
+        base_url,
+        key,
+    }))
 }
 
 fn whatsapp(sources: &mut Sources) -> Result<Option<WhatsApp>, ConfigError> {
     let api_url = sources.url("WHATSAPP_API_URL", DEFAULT_GRAPH_URL)?;
-    let allowed = sources.parsed("ALLOWED_PHONE_NUMBERS", "", "phone numbers in digits with country code, comma-separated", numbers)?;
-    let secrets = ["WHATSAPP_ACCESS_TOKEN", "WHATSAPP_VERIFY_TOKEN", "WHATSAPP_APP_SECRET"];
-    let [access_token, verify_token, app_secret] = secrets.map(|name| sources.get(name, true).map(|(value, _)| value));
-    let phone_number_id = sources.get("WHATSAPP_PHONE_NUMBER_ID", false).map(|(value, _)| value);
-    if [&access_token, &verify_token, &app_secret, &phone_number_id].iter().all(|value| value.is_none()) {
+    let allowed = sources.parsed(
+        "ALLOWED_PHONE_NUMBERS",
+        "",
+        "phone numbers in digits with country code, comma-separated",
+        numbers,
+    )?;
+    let secrets = [
+        "WHATSAPP_ACCESS_TOKEN",
+        "WHATSAPP_VERIFY_TOKEN",
+        "WHATSAPP_APP_SECRET",
+    ];
+    let [access_token, verify_token, app_secret] =
+        secrets.map(|name| sources.get(name, true).map(|(value, _)| value));
+    let phone_number_id = sources
+        .get("WHATSAPP_PHONE_NUMBER_ID", false)
+        .map(|(value, _)| value);
+    if [&access_token, &verify_token, &app_secret, &phone_number_id]
+        .iter()
+        .all(|value| value.is_none())
+    {
         return Ok(None);
     }
     let need = |name: &'static str, value: Option<String>| {
-        value.ok_or_else(|| ConfigError::Missing { name, why: "WhatsApp needs all of its variables (see .env.example)".into() })
+        value.ok_or_else(|| ConfigError::Missing {
+            name,
+            why: "WhatsApp needs all of its variables (see .env.example)".into(),
+        })
     };
     if allowed.is_empty() {
-        return Err(ConfigError::Missing { name: "ALLOWED_PHONE_NUMBERS", why: "without it nobody would be served".into() });
+        return Err(ConfigError::Missing {
+            name: "ALLOWED_PHONE_NUMBERS",
+            why: "without it nobody would be served".into(),
+        });
     }
     Ok(Some(WhatsApp {
         access_token: need("WHATSAPP_ACCESS_TOKEN", access_token)?,
@@ -320,16 +470,31 @@ fn whatsapp(sources: &mut Sources) -> Result<Option<WhatsApp>, ConfigError> {
 }
 
 fn numbers(text: &str) -> Option<Vec<String>> {
-    let digits = |number: &str| number.trim().trim_start_matches('+').replace([' ', '-'], "");
-    let numbers: Vec<String> = text.split(',').map(digits).filter(|number| !number.is_empty()).collect();
-    let plausible = |number: &String| (6..=15).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+    let digits = |number: &str| {
+        number
+            .trim()
+            .trim_start_matches('+')
+            .replace([' ', '-'], "")
+    };
+    let numbers: Vec<String> = text
+        .split(',')
+        .map(digits)
+        .filter(|number| !number.is_empty())
+        .collect();
+    let plausible = |number: &String| {
+        (6..=15).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
     numbers.iter().all(plausible).then_some(numbers)
 }
 
 fn file_settings(home: &Path) -> Result<FileSettings, ConfigError> {
     let path = home.join("config/settings.toml");
-    let fail = |error: toml::de::Error| ConfigError::File { path: path.display().to_string(), message: error.to_string() };
-    let mut table: toml::Table = toml::from_str(SETTINGS).expect("BUG: the compiled-in settings parse, a test says so");
+    let fail = |error: toml::de::Error| ConfigError::File {
+        path: path.display().to_string(),
+        message: error.to_string(),
+    };
+    let mut table: toml::Table =
+        toml::from_str(SETTINGS).expect("BUG: the compiled-in settings parse, a test says so");
     if let Some(text) = read_optional(&path)? {
         table.extend(toml::from_str::<toml::Table>(&text).map_err(fail)?);
     }
@@ -338,8 +503,12 @@ fn file_settings(home: &Path) -> Result<FileSettings, ConfigError> {
 
 fn limits(home: &Path) -> Result<Limits, ConfigError> {
     let path = home.join("config/limits.toml");
-    let fail = |error: toml::de::Error| ConfigError::File { path: path.display().to_string(), message: error.to_string() };
-    let mut table: toml::Table = toml::from_str(limits::DEFAULTS).expect("BUG: the compiled-in limits parse, a test says so");
+    let fail = |error: toml::de::Error| ConfigError::File {
+        path: path.display().to_string(),
+        message: error.to_string(),
+    };
+    let mut table: toml::Table = toml::from_str(limits::DEFAULTS)
+        .expect("BUG: the compiled-in limits parse, a test says so");
     if let Some(text) = read_optional(&path)? {
         table.extend(toml::from_str::<toml::Table>(&text).map_err(fail)?);
     }
@@ -350,7 +519,10 @@ fn read_optional(path: &Path) -> Result<Option<String>, ConfigError> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(ConfigError::File { path: path.display().to_string(), message: error.to_string() }),
+        Err(error) => Err(ConfigError::File {
+            path: path.display().to_string(),
+            message: error.to_string(),
+        }),
     }
 }
 
@@ -366,7 +538,10 @@ mod tests {
 
     #[test]
     fn lists_are_checked() {
-        assert_eq!(numbers("+54 911-1234, 34600000000"), Some(vec!["549111234".into(), "34600000000".into()]));
+        assert_eq!(
+            numbers("+54 911-1234, 34600000000"),
+            Some(vec!["549111234".into(), "34600000000".into()])
+        );
         assert_eq!(numbers("call me"), None);
         assert_eq!(names("git, ls"), Some(vec!["git".into(), "ls".into()]));
         assert_eq!(names("/bin/ls"), None);

@@ -77,12 +77,28 @@ pub struct Hub {
 impl Hub {
     /// # Errors
     /// [`DeliverError::Read`] where the data folder cannot be made.
-    pub fn new(surface: Surface, texts: Arc<Texts>, data_dir: &Path, workspace: PickWorkspace) -> Result<Arc<Self>, DeliverError> {
+    pub fn new(
+        surface: Surface,
+        texts: Arc<Texts>,
+        data_dir: &Path,
+        workspace: PickWorkspace,
+    ) -> Result<Arc<Self>, DeliverError> {
         let sessions_dir = data_dir.join("agent_sessions");
-        fs::create_dir_all(&sessions_dir).map_err(|source| DeliverError::Read { path: sessions_dir.clone(), source })?;
+        fs::create_dir_all(&sessions_dir).map_err(|source| DeliverError::Read {
+            path: sessions_dir.clone(),
+            source,
+        })?;
         let lanes = std::array::from_fn(|_| tokio::sync::Mutex::new(()));
         let (awake, tasks) = (Mutex::new(HashMap::new()), TaskTracker::new());
-        Ok(Arc::new(Self { surface, texts, sessions_dir, workspace, awake, lanes, tasks }))
+        Ok(Arc::new(Self {
+            surface,
+            texts,
+            sessions_dir,
+            workspace,
+            awake,
+            lanes,
+            tasks,
+        }))
     }
 
     pub fn surface(&self) -> &Surface {
@@ -93,11 +109,18 @@ impl Hub {
     ///
     /// # Errors
     /// [`DeliverError`]: then nothing was taken.
-    pub async fn deliver(self: &Arc<Self>, chat: &str, message: Inbound) -> Result<Delivered, DeliverError> {
+    pub async fn deliver(
+        self: &Arc<Self>,
+        chat: &str,
+        message: Inbound,
+    ) -> Result<Delivered, DeliverError> {
         let waiting = {
             let _lane = self.lane(chat).lock().await;
             if self.surface.store.has_seen(chat, &message.id)? {
-                return Ok(Delivered { session: String::new(), fresh: false });
+                return Ok(Delivered {
+                    session: String::new(),
+                    fresh: false,
+                });
             }
             let (session, message) = self.route(chat, message)?;
             (self.hand_over(&session, message)?, session)
@@ -109,7 +132,11 @@ impl Hub {
     ///
     /// # Errors
     /// [`DeliverError`], also where the session is not there.
-    pub async fn deliver_to(self: &Arc<Self>, session: &str, message: Inbound) -> Result<Delivered, DeliverError> {
+    pub async fn deliver_to(
+        self: &Arc<Self>,
+        session: &str,
+        message: Inbound,
+    ) -> Result<Delivered, DeliverError> {
         let chat = self.chat_of(session)?;
         let answer = {
             let _lane = self.lane(&chat).lock().await;
@@ -143,7 +170,9 @@ impl Hub {
     pub fn question_text(&self, session: &str, code: &str) -> Option<String> {
         let mut found = None;
         inspect(&self.path(session), &self.texts, |record| {
-            if let Event::ApprovalAsked { approval, question, .. } = &record.event
+            if let Event::ApprovalAsked {
+                approval, question, ..
+            } = &record.event
                 && approval == code
             {
                 found = Some(question.clone());
@@ -173,10 +202,18 @@ impl Hub {
     /// As [`Hub::recover`].
     pub fn index(&self) -> Result<(), DeliverError> {
         let known = self.surface.store.known()?;
-        let fail = |source| DeliverError::Read { path: self.sessions_dir.clone(), source };
+        let fail = |source| DeliverError::Read {
+            path: self.sessions_dir.clone(),
+            source,
+        };
         for entry in fs::read_dir(&self.sessions_dir).map_err(fail)? {
             let path = entry.map_err(fail)?.path();
-            let Some(session) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".jsonl")) else { continue };
+            let Some(session) = path
+                .file_name()
+                .and_then(|name| name.to_str()?.strip_suffix(".jsonl"))
+            else {
+                continue;
+            };
             let bytes = fs::metadata(&path).map_err(fail)?.len();
             if known.get(session) == Some(&bytes) {
                 continue;
@@ -224,7 +261,11 @@ impl Hub {
     }
 
     /// `/agent OBJECTIVE` opens a session, `/agent-resume ID` goes back to one; all else goes to the active one.
-    fn route(self: &Arc<Self>, chat: &str, mut message: Inbound) -> Result<(String, Inbound), DeliverError> {
+    fn route(
+        self: &Arc<Self>,
+        chat: &str,
+        mut message: Inbound,
+    ) -> Result<(String, Inbound), DeliverError> {
         match command::read(&message.text) {
             Said::Command(ChatCommand::Start(objective)) => {
                 message.text = objective.to_owned();
@@ -246,23 +287,38 @@ impl Hub {
     }
 
     fn chat_of(&self, session: &str) -> Result<String, DeliverError> {
-        self.surface.store.chat_of(session)?.ok_or_else(|| DeliverError::NoSession(session.to_owned()))
+        self.surface
+            .store
+            .chat_of(session)?
+            .ok_or_else(|| DeliverError::NoSession(session.to_owned()))
     }
 
-    fn hand_over(self: &Arc<Self>, session: &str, message: Inbound) -> Result<oneshot::Receiver<Result<bool, String>>, DeliverError> {
+    fn hand_over(
+        self: &Arc<Self>,
+        session: &str,
+        message: Inbound,
+    ) -> Result<oneshot::Receiver<Result<bool, String>>, DeliverError> {
         self.wake(session)?;
         let (ack, answer) = oneshot::channel();
         // Under the same lock that a session parks under, so that no message is left with a sleeper.
         let awake = self.awake();
-        let Some(inbox) = awake.get(session) else { return Err(DeliverError::ShuttingDown) };
-        inbox.try_send(Delivery { message, ack }).map_err(|_| DeliverError::Busy)?;
+        let Some(inbox) = awake.get(session) else {
+            return Err(DeliverError::ShuttingDown);
+        };
+        inbox
+            .try_send(Delivery { message, ack })
+            .map_err(|_| DeliverError::Busy)?;
         Ok(answer)
     }
 
     fn open_session(self: &Arc<Self>, chat: &str, owner: &str) -> Result<String, DeliverError> {
         let workspace = (self.workspace)().map_err(DeliverError::Workspace)?;
         let policy = &self.surface.policy;
-        let system = prompt::system(&workspace.name, &workspace.path, policy.gate.write_enabled());
+        let system = prompt::system(
+            &workspace.name,
+            &workspace.path,
+            policy.gate.write_enabled(),
+        );
         let session = clock::session_id();
         let opening = Opening {
             format: FORMAT,
@@ -277,9 +333,16 @@ impl Hub {
             model: policy.model.clone(),
         };
         let path = self.path(&session);
-        let (journal, first) = Journal::create(&path, clock::now(), Event::SessionStarted(Box::new(opening)))?;
-        let state = State::begin(&first, self.texts.clone()).expect("BUG: the first line opens the session");
-        self.surface.store.project(std::slice::from_ref(&first), &state, journal.bytes())?;
+        let (journal, first) = Journal::create(
+            &path,
+            clock::now(),
+            Event::SessionStarted(Box::new(opening)),
+        )?;
+        let state = State::begin(&first, self.texts.clone())
+            .expect("BUG: the first line opens the session");
+        self.surface
+            .store
+            .project(std::slice::from_ref(&first), &state, journal.bytes())?;
         self.spawn(session.clone(), state, journal)?;
         Ok(session)
     }
@@ -300,8 +363,14 @@ impl Hub {
         self.spawn(session.to_owned(), state, journal)
     }
 
-    fn spawn(self: &Arc<Self>, id: String, state: State, journal: Journal) -> Result<(), DeliverError> {
-        let workspace = open_workspace(Path::new(&state.opening.workspace.path)).map_err(DeliverError::Workspace)?;
+    fn spawn(
+        self: &Arc<Self>,
+        id: String,
+        state: State,
+        journal: Journal,
+    ) -> Result<(), DeliverError> {
+        let workspace = open_workspace(Path::new(&state.opening.workspace.path))
+            .map_err(DeliverError::Workspace)?;
         let mut session = Session::new(state, journal, self.surface.clone(), workspace);
         let (sender, mut inbox) = mpsc::channel(INBOX_MAX);
         self.awake().insert(id.clone(), sender);
@@ -335,11 +404,16 @@ impl Hub {
     }
 }
 
-async fn acknowledged(answer: oneshot::Receiver<Result<bool, String>>, session: String) -> Result<Delivered, DeliverError> {
+async fn acknowledged(
+    answer: oneshot::Receiver<Result<bool, String>>,
+    session: String,
+) -> Result<Delivered, DeliverError> {
     match answer.await {
         Ok(Ok(fresh)) => Ok(Delivered { session, fresh }),
         Ok(Err(text)) => Err(DeliverError::Session(text)),
-        Err(_) => Err(DeliverError::Session("the session stopped before it took the message; see the log".into())),
+        Err(_) => Err(DeliverError::Session(
+            "the session stopped before it took the message; see the log".into(),
+        )),
     }
 }
 
@@ -347,13 +421,19 @@ async fn acknowledged(answer: oneshot::Receiver<Result<bool, String>>, session: 
 ///
 /// # Errors
 /// What is wrong with the journal, and at which line.
-pub fn load(path: &Path, texts: &Arc<Texts>, mut each: impl FnMut(&Record)) -> Result<(State, Journal), JournalError> {
+pub fn load(
+    path: &Path,
+    texts: &Arc<Texts>,
+    mut each: impl FnMut(&Record),
+) -> Result<(State, Journal), JournalError> {
     let mut state: Option<State> = None;
     let journal = Journal::open(path, |record| {
         each(&record);
         fold(&mut state, &record, texts)
     })?;
-    let state = state.ok_or_else(|| JournalError::Empty { path: path.to_owned() })?;
+    let state = state.ok_or_else(|| JournalError::Empty {
+        path: path.to_owned(),
+    })?;
     Ok((state, journal))
 }
 
@@ -361,7 +441,11 @@ pub fn load(path: &Path, texts: &Arc<Texts>, mut each: impl FnMut(&Record)) -> R
 ///
 /// # Errors
 /// As [`load`].
-pub fn inspect(path: &Path, texts: &Arc<Texts>, mut each: impl FnMut(&Record)) -> Result<(State, journal::End), JournalError> {
+pub fn inspect(
+    path: &Path,
+    texts: &Arc<Texts>,
+    mut each: impl FnMut(&Record),
+) -> Result<(State, journal::End), JournalError> {
     let (mut state, mut refused) = (None, None);
     let end = journal::read(path, |record| {
         each(&record);
@@ -370,9 +454,15 @@ pub fn inspect(path: &Path, texts: &Arc<Texts>, mut each: impl FnMut(&Record)) -
         }
     })?;
     match (state, refused) {
-        (_, Some((line, what))) => Err(JournalError::Damaged { path: path.to_owned(), line, what }),
+        (_, Some((line, what))) => Err(JournalError::Damaged {
+            path: path.to_owned(),
+            line,
+            what,
+        }),
         (Some(state), None) => Ok((state, end)),
-        (None, None) => Err(JournalError::Empty { path: path.to_owned() }),
+        (None, None) => Err(JournalError::Empty {
+            path: path.to_owned(),
+        }),
     }
 }
 
@@ -381,7 +471,10 @@ fn fold(state: &mut Option<State>, record: &Record, texts: &Arc<Texts>) -> Resul
         Some(state) => apply(state, record).map_err(|error| error.to_string()),
         None => {
             *state = State::begin(record, texts.clone());
-            state.is_some().then_some(()).ok_or_else(|| "the first line does not open a session".into())
+            state
+                .is_some()
+                .then_some(())
+                .ok_or_else(|| "the first line does not open a session".into())
         }
     }
 }

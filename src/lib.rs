@@ -4,14 +4,14 @@
 //! Read the modules in this order:
 
 pub mod agent; // DECIDES, pure: events, state, step
-pub mod gate; // JUDGES, pure: verdicts; the only place that mints `Approved`
-pub mod session; // the loop
-pub mod hub; // brings facts to sessions
-pub mod tools; // what the model can call
-pub mod world; // ACTS: journal, store, model, processes, files
-pub mod doors; // what wakes a session, and where its words go
+pub mod cli;
 pub mod config; // settings, each knowing where it came from
-pub mod cli; // one file a subcommand
+pub mod doors; // what wakes a session, and where its words go
+pub mod gate; // JUDGES, pure: verdicts; the only place that mints `Approved`
+pub mod hub; // brings facts to sessions
+pub mod session; // the loop
+pub mod tools; // what the model can call
+pub mod world; // ACTS: journal, store, model, processes, files // one file a subcommand
 
 // Invariants, each with the test that enforces it (tests/it/):
 //

@@ -73,7 +73,16 @@ enum Doing {
 impl Session {
     pub fn new(state: State, journal: Journal, surface: Surface, workspace: Workspace) -> Self {
         let (running, tasks, cancel) = (JoinSet::new(), HashMap::new(), CancellationToken::new());
-        Self { state, journal, unprojected: Vec::new(), surface, workspace, running, tasks, cancel }
+        Self {
+            state,
+            journal,
+            unprojected: Vec::new(),
+            surface,
+            workspace,
+            running,
+            tasks,
+            cancel,
+        }
     }
 
     /// Decides and acts until nothing is left to do but to wait for a person.
@@ -82,7 +91,11 @@ impl Session {
     ///
     /// # Errors
     /// [`SessionError`]: the journal cannot be written, or history contradicts itself. Nothing more is done then.
-    pub async fn run(&mut self, inbox: &mut mpsc::Receiver<Delivery>, park: impl Fn(&mpsc::Receiver<Delivery>) -> bool) -> Result<(), SessionError> {
+    pub async fn run(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Delivery>,
+        park: impl Fn(&mpsc::Receiver<Delivery>) -> bool,
+    ) -> Result<(), SessionError> {
         if let Some(event) = recovery::on_start(&self.state) {
             self.record(event)?;
         }
@@ -91,10 +104,15 @@ impl Session {
             match step(&self.state, &self.surface.policy) {
                 Decision::Record(event) => self.record(*event)?,
                 Decision::Look(look) => {
-                    let fact = self.surface.world.look(look, &self.surface.policy.gate, &self.workspace);
+                    let fact =
+                        self.surface
+                            .world
+                            .look(look, &self.surface.policy.gate, &self.workspace);
                     self.record(fact)?;
                 }
-                Decision::Perform(_) if self.surface.shutdown.is_cancelled() => return self.drain().await,
+                Decision::Perform(_) if self.surface.shutdown.is_cancelled() => {
+                    return self.drain().await;
+                }
                 Decision::Perform(effect) => {
                     self.record(effect.intent())?; // in the journal before the effect
                     self.start(*effect);
@@ -104,10 +122,11 @@ impl Session {
                     if self.running.is_empty() && park(inbox) {
                         return Ok(()); // parked: no task, no connection
                     }
+                    let expiry = until(self.expiry_in());
                     tokio::select! {
                         Some(ended) = self.running.join_next_with_id() => self.take_outcome(ended)?,
                         Some(delivery) = inbox.recv() => self.take_message(delivery)?,
-                        () = until(self.expiry_in()) => {}
+                        () = expiry => {}
                         () = self.surface.shutdown.cancelled() => return self.drain().await,
                     }
                 }
@@ -124,14 +143,18 @@ impl Session {
         if durable {
             self.journal.sync()?;
         }
-        self.surface.observers.recorded(&self.state.opening, &record);
+        self.surface
+            .observers
+            .recorded(&self.state.opening, &record);
         self.unprojected.push(record);
         Ok(())
     }
 
     fn project(&mut self) -> Result<(), SessionError> {
         if !self.unprojected.is_empty() {
-            self.surface.store.project(&self.unprojected, &self.state, self.journal.bytes())?;
+            self.surface
+                .store
+                .project(&self.unprojected, &self.state, self.journal.bytes())?;
             self.unprojected.clear();
         }
         Ok(())
@@ -157,7 +180,9 @@ impl Session {
             cancel: self.cancel.clone(),
             show: Arc::new(move |delta| observers.shown(&opening, delta)),
         };
-        let handle = self.running.spawn(self.surface.world.clone().perform(effect, scene));
+        let handle = self
+            .running
+            .spawn(self.surface.world.clone().perform(effect, scene));
         self.tasks.insert(handle.id(), doing);
     }
 
@@ -166,14 +191,24 @@ impl Session {
             Ok((id, event)) => (id, Some(event)),
             Err(error) => (error.id(), None),
         };
-        let Some(doing) = self.tasks.remove(&id) else { return Ok(()) };
+        let Some(doing) = self.tasks.remove(&id) else {
+            return Ok(());
+        };
         let event = event.unwrap_or_else(|| match doing {
             Doing::Model(round) => {
                 let message = "The request to the model broke (a bug of Journeyman).".to_owned();
-                Event::ModelFailed { round, kind: "bug".into(), message, attempts: 0 }
+                Event::ModelFailed {
+                    round,
+                    kind: "bug".into(),
+                    message,
+                    attempts: 0,
+                }
             }
             Doing::Tool(call) => broken_tool(call),
-            Doing::Send(send) => Event::SendFinished { send, error: Some("sending broke (a bug of Journeyman)".into()) },
+            Doing::Send(send) => Event::SendFinished {
+                send,
+                error: Some("sending broke (a bug of Journeyman)".into()),
+            },
         });
         self.record(event)
     }
@@ -185,14 +220,18 @@ impl Session {
             let _ = ack.send(Ok(false));
             return Ok(());
         }
-        let written = self.record(Event::MessageReceived { message }).and_then(|()| self.project());
+        let written = self
+            .record(Event::MessageReceived { message })
+            .and_then(|()| self.project());
         let _ = ack.send(written.as_ref().map(|()| true).map_err(ToString::to_string)); // a door that went away needs no answer
         written
     }
 
     fn expire_question(&mut self) -> Result<(), SessionError> {
         match self.state.next_expiry() {
-            Some((approval, at)) if at <= clock::now() => self.record(Event::ApprovalExpired { approval }),
+            Some((approval, at)) if at <= clock::now() => {
+                self.record(Event::ApprovalExpired { approval })
+            }
             _ => Ok(()),
         }
     }
@@ -204,7 +243,9 @@ impl Session {
 
     /// The safe point: what runs may end until the deadline, nothing new starts. What is left is found at the next start.
     async fn drain(&mut self) -> Result<(), SessionError> {
-        let deadline = tokio::time::sleep(Duration::from_secs(self.surface.policy.limits.drain_seconds));
+        let deadline = tokio::time::sleep(Duration::from_secs(
+            self.surface.policy.limits.drain_seconds,
+        ));
         tokio::pin!(deadline);
         while !self.running.is_empty() {
             tokio::select! {

@@ -4,7 +4,8 @@
 //! program disagree about what happened, and nothing may go on from there.
 
 use crate::agent::event::{
-    Answer, By, Call, CallId, EndReason, Event, Inbound, Outcome, OutgoingKind, Probe, Reading, Record, Status,
+    Answer, By, Call, CallId, EndReason, Event, Inbound, Outcome, OutgoingKind, Probe, Reading,
+    Record, Status,
 };
 use crate::agent::state::{Outgoing, Pending, Phase, Question, Stage, State, Stop, Ticket, Turn};
 use crate::gate::Pattern;
@@ -30,7 +31,9 @@ pub fn apply(state: &mut State, record: &Record) -> Result<(), Illegal> {
         return illegal(format!("line {} after line {}", record.seq, state.seq));
     }
     state.now = state.now.max(record.at);
-    happen(state, &record.event).map_err(|error| Illegal { what: format!("line {}: {}", record.seq, error.what) })?;
+    happen(state, &record.event).map_err(|error| Illegal {
+        what: format!("line {}: {}", record.seq, error.what),
+    })?;
     state.seq = record.seq;
     state.head.clone_from(&record.hash);
     Ok(())
@@ -46,27 +49,54 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             state.unread.push_back(message.clone());
             Ok(())
         }
-        Event::MessageTaken { message, reading, reply } => take_message(state, message, reading, reply.as_deref()),
-        Event::ApprovalGiven { approval, by, always } => approve(state, approval, by, always.as_ref()),
-        Event::ApprovalRefused { approval, by, reason } => refuse(state, approval, by, reason.as_deref()),
+        Event::MessageTaken {
+            message,
+            reading,
+            reply,
+        } => take_message(state, message, reading, reply.as_deref()),
+        Event::ApprovalGiven {
+            approval,
+            by,
+            always,
+        } => approve(state, approval, by, always.as_ref()),
+        Event::ApprovalRefused {
+            approval,
+            by,
+            reason,
+        } => refuse(state, approval, by, reason.as_deref()),
         Event::ApprovalExpired { approval } => expire(state, approval),
         Event::Cancelled { by } => cancel(state, by),
         Event::Resumed { by } => resume(state, by),
         Event::SettingsChanged { .. } => Ok(()),
-        Event::CallExamined { call, facts, expect } => {
+        Event::CallExamined {
+            call,
+            facts,
+            expect,
+        } => {
             let pending = pending(state, call)?;
-            let Stage::Proposed = pending.stage else { return illegal(format!("call {call} was examined already")) };
+            let Stage::Proposed = pending.stage else {
+                return illegal(format!("call {call} was examined already"));
+            };
             pending.stage = Stage::Examined(facts.clone());
             pending.expect = expect.clone();
             Ok(())
         }
         Event::GateDecided { call, verdict, .. } => {
             let pending = pending(state, call)?;
-            let Stage::Examined(facts) = &pending.stage else { return illegal(format!("call {call} is judged before it is examined")) };
+            let Stage::Examined(facts) = &pending.stage else {
+                return illegal(format!("call {call} is judged before it is examined"));
+            };
             pending.stage = Stage::Judged(facts.clone(), verdict.clone());
             Ok(())
         }
-        Event::ApprovalAsked { approval, call, digest, question, expires_at, pattern } => {
+        Event::ApprovalAsked {
+            approval,
+            call,
+            digest,
+            question,
+            expires_at,
+            pattern,
+        } => {
             let asked_at = state.now;
             let pending = pending(state, call)?;
             let in_doubt = matches!(pending.stage, Stage::InDoubt(..));
@@ -81,12 +111,19 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
                 pattern: pattern.clone(),
                 in_doubt,
             });
-            say(state, OutgoingKind::Question, question.clone(), Some(approval.clone()));
+            say(
+                state,
+                OutgoingKind::Question,
+                question.clone(),
+                Some(approval.clone()),
+            );
             Ok(())
         }
         Event::QuestionAsked { call, question } => {
             let pending = pending(state, call)?;
-            let Stage::Proposed = pending.stage else { return illegal(format!("call {call} asks twice")) };
+            let Stage::Proposed = pending.stage else {
+                return illegal(format!("call {call} asks twice"));
+            };
             pending.stage = Stage::Listening;
             say(state, OutgoingKind::Question, question.clone(), None);
             Ok(())
@@ -95,15 +132,30 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::ModelAnswered { round, answer } => answer_model(state, *round, answer),
         Event::ModelFailed { message, .. } => {
             let turn = turn(state)?;
-            let Phase::Asking = turn.phase else { return illegal("the model failed without being asked") };
-            turn.phase = if turn.stop == Stop::No { Phase::Failed(message.clone()) } else { Phase::Ready };
+            let Phase::Asking = turn.phase else {
+                return illegal("the model failed without being asked");
+            };
+            turn.phase = if turn.stop == Stop::No {
+                Phase::Failed(message.clone())
+            } else {
+                Phase::Ready
+            };
             Ok(())
         }
         Event::ToolStarted { call, approval, .. } => {
             let pending = pending(state, call)?;
-            let Stage::Judged(facts, _) = &pending.stage else { return illegal(format!("call {call} starts without a verdict")) };
-            if *approval != pending.ticket.as_ref().map(|ticket| ticket.approval.clone()) {
-                return illegal(format!("call {call} starts with an approval that is not its own"));
+            let Stage::Judged(facts, _) = &pending.stage else {
+                return illegal(format!("call {call} starts without a verdict"));
+            };
+            if *approval
+                != pending
+                    .ticket
+                    .as_ref()
+                    .map(|ticket| ticket.approval.clone())
+            {
+                return illegal(format!(
+                    "call {call} starts with an approval that is not its own"
+                ));
             }
             pending.stage = Stage::Running(facts.clone());
             Ok(())
@@ -115,14 +167,22 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             finish(state, call, &Outcome::done(output.clone()))
         }
         Event::SendStarted { send, .. } => {
-            let Some(front) = state.outbox.front_mut().filter(|front| front.send == *send && !front.sending) else {
+            let Some(front) = state
+                .outbox
+                .front_mut()
+                .filter(|front| front.send == *send && !front.sending)
+            else {
                 return illegal(format!("send {send} starts out of order"));
             };
             front.sending = true;
             Ok(())
         }
         Event::SendFinished { send, .. } => {
-            let Some(_) = state.outbox.front().filter(|front| front.send == *send && front.sending) else {
+            let Some(_) = state
+                .outbox
+                .front()
+                .filter(|front| front.send == *send && front.sending)
+            else {
                 return illegal(format!("send {send} ends without having started"));
             };
             state.outbox.pop_front();
@@ -136,23 +196,42 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             turn(state)?.phase = Phase::Limited(text.clone());
             Ok(())
         }
-        Event::Interrupted { calls, asking, sending } => interrupt(state, calls, *asking, *sending),
+        Event::Interrupted {
+            calls,
+            asking,
+            sending,
+        } => interrupt(state, calls, *asking, *sending),
         Event::TurnEnded { reason, text } => end_turn(state, *reason, text),
     }
 }
 
 fn turn(state: &mut State) -> Result<&mut Turn, Illegal> {
-    state.turn.as_mut().ok_or_else(|| Illegal { what: "no turn is active".into() })
+    state.turn.as_mut().ok_or_else(|| Illegal {
+        what: "no turn is active".into(),
+    })
 }
 
 fn pending<'a>(state: &'a mut State, id: &CallId) -> Result<&'a mut Pending, Illegal> {
-    let Phase::Calls(calls) = &mut turn(state)?.phase else { return illegal(format!("call {id} outside of a round")) };
-    calls.iter_mut().find(|pending| pending.call.id == *id).ok_or_else(|| Illegal { what: format!("no call {id} in this round") })
+    let Phase::Calls(calls) = &mut turn(state)?.phase else {
+        return illegal(format!("call {id} outside of a round"));
+    };
+    calls
+        .iter_mut()
+        .find(|pending| pending.call.id == *id)
+        .ok_or_else(|| Illegal {
+            what: format!("no call {id} in this round"),
+        })
 }
 
 fn say(state: &mut State, kind: OutgoingKind, text: String, approval: Option<String>) {
     state.sends += 1;
-    state.outbox.push_back(Outgoing { send: state.sends, kind, text, approval, sending: false });
+    state.outbox.push_back(Outgoing {
+        send: state.sends,
+        kind,
+        text,
+        approval,
+        sending: false,
+    });
 }
 
 fn notice(state: &mut State, name: &str, values: &[(&str, &str)]) {
@@ -175,7 +254,12 @@ fn take_word(state: &mut State, by: &By) -> Result<(), Illegal> {
     }
 }
 
-fn take_message(state: &mut State, id: &str, reading: &Reading, reply: Option<&str>) -> Result<(), Illegal> {
+fn take_message(
+    state: &mut State,
+    id: &str,
+    reading: &Reading,
+    reply: Option<&str>,
+) -> Result<(), Illegal> {
     let message = unread(state, id)?;
     if let Some(reply) = reply {
         say(state, OutgoingKind::Notice, reply.to_owned(), None);
@@ -200,7 +284,9 @@ fn take_message(state: &mut State, id: &str, reading: &Reading, reply: Option<&s
         }
         Reading::Answer { call } => {
             let pending = pending(state, call)?;
-            let Stage::Listening = pending.stage else { return illegal(format!("call {call} did not ask")) };
+            let Stage::Listening = pending.stage else {
+                return illegal(format!("call {call} did not ask"));
+            };
             pending.stage = Stage::Heard(message.text);
         }
         Reading::Command { name } => {
@@ -220,12 +306,19 @@ fn pass_on_steering(state: &mut State) {
 }
 
 /// The call of an open question, and the question; the time waited for it is not the turn's.
-fn close_question<'a>(state: &'a mut State, code: &str) -> Result<(&'a mut Pending, Question), Illegal> {
+fn close_question<'a>(
+    state: &'a mut State,
+    code: &str,
+) -> Result<(&'a mut Pending, Question), Illegal> {
     let now = state.now;
     let turn = turn(state)?;
-    let Phase::Calls(calls) = &mut turn.phase else { return illegal(format!("no question {code} is open")) };
+    let Phase::Calls(calls) = &mut turn.phase else {
+        return illegal(format!("no question {code} is open"));
+    };
     for pending in calls {
-        let Stage::Waiting(question) = &pending.stage else { continue };
+        let Stage::Waiting(question) = &pending.stage else {
+            continue;
+        };
         if question.approval != code {
             continue;
         }
@@ -236,16 +329,28 @@ fn close_question<'a>(state: &'a mut State, code: &str) -> Result<(&'a mut Pendi
     illegal(format!("no question {code} is open"))
 }
 
-fn approve(state: &mut State, code: &str, by: &By, always: Option<&Pattern>) -> Result<(), Illegal> {
+fn approve(
+    state: &mut State,
+    code: &str,
+    by: &By,
+    always: Option<&Pattern>,
+) -> Result<(), Illegal> {
     take_word(state, by)?;
     let (pending, question) = close_question(state, code)?;
     // Judged again from fresh facts before it runs: an approval is void if anything differs by then.
     pending.stage = Stage::Proposed;
-    pending.ticket = Some(Ticket { approval: question.approval, digest: question.digest });
+    pending.ticket = Some(Ticket {
+        approval: question.approval,
+        digest: question.digest,
+    });
     match always {
         Some(pattern) => {
             state.grants.push(pattern.clone());
-            notice(state, "approved_always", &[("code", code), ("pattern", &pattern.to_string())]);
+            notice(
+                state,
+                "approved_always",
+                &[("code", code), ("pattern", &pattern.to_string())],
+            );
         }
         None => notice(state, "approved", &[("code", code)]),
     }
@@ -263,7 +368,11 @@ fn refuse(state: &mut State, code: &str, by: &By, reason: Option<&str>) -> Resul
 
 fn expire(state: &mut State, code: &str) -> Result<(), Illegal> {
     let (pending, question) = close_question(state, code)?;
-    pending.stage = Stage::Finished(refusal(&question, "nobody answered the approval question in time", None));
+    pending.stage = Stage::Finished(refusal(
+        &question,
+        "nobody answered the approval question in time",
+        None,
+    ));
     notice(state, "expired", &[("code", code)]);
     finish_round(state);
     Ok(())
@@ -274,8 +383,12 @@ fn refusal(question: &Question, who: &str, reason: Option<&str>) -> Outcome {
         let text = "Interrupted; it may or may not have run. The person chose not to run it again. Check its effects before you rely on them.";
         return Outcome::new(Status::Unknown, text);
     }
-    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-    let text = format!("Not run: {who}{reason}\nDo not try the same again; go another way, or ask the person.");
+    let reason = reason
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    let text = format!(
+        "Not run: {who}{reason}\nDo not try the same again; go another way, or ask the person."
+    );
     Outcome::new(Status::Denied, text)
 }
 
@@ -301,10 +414,15 @@ fn resume(state: &mut State, by: &By) -> Result<(), Illegal> {
 
 fn ask_model(state: &mut State, round: u32) -> Result<(), Illegal> {
     if round != state.rounds + 1 {
-        return illegal(format!("round {round} does not follow round {}", state.rounds));
+        return illegal(format!(
+            "round {round} does not follow round {}",
+            state.rounds
+        ));
     }
     let turn = turn(state)?;
-    let Phase::Ready = turn.phase else { return illegal("the model is asked out of turn") };
+    let Phase::Ready = turn.phase else {
+        return illegal("the model is asked out of turn");
+    };
     turn.phase = Phase::Asking;
     turn.round += 1;
     state.rounds = round;
@@ -313,10 +431,15 @@ fn ask_model(state: &mut State, round: u32) -> Result<(), Illegal> {
 
 fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Illegal> {
     if round != state.rounds {
-        return illegal(format!("an answer to round {round} in round {}", state.rounds));
+        return illegal(format!(
+            "an answer to round {round} in round {}",
+            state.rounds
+        ));
     }
     let turn = turn(state)?;
-    let Phase::Asking = turn.phase else { return illegal("an answer that nobody asked for") };
+    let Phase::Asking = turn.phase else {
+        return illegal("an answer that nobody asked for");
+    };
     turn.usage.add(answer.usage);
     state.usage.add(answer.usage);
     if answer.calls.is_empty() && answer.text.trim().is_empty() {
@@ -326,7 +449,12 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
     }
     state.conversation.assistant(answer);
     let phase = if !answer.calls.is_empty() {
-        let proposed = |call: &Call| Pending { call: call.clone(), stage: Stage::Proposed, ticket: None, expect: None };
+        let proposed = |call: &Call| Pending {
+            call: call.clone(),
+            stage: Stage::Proposed,
+            ticket: None,
+            expect: None,
+        };
         Phase::Calls(answer.calls.iter().map(proposed).collect())
     } else if state.steering.is_empty() {
         Phase::Answered(final_text(state, answer))
@@ -349,11 +477,15 @@ fn final_text(state: &State, answer: &Answer) -> String {
 
 fn probed(state: &mut State, id: &CallId, probe: &Probe) -> Result<(), Illegal> {
     let pending = pending(state, id)?;
-    let Stage::InDoubt(facts, None) = &pending.stage else { return illegal(format!("call {id} is not in doubt")) };
+    let Stage::InDoubt(facts, None) = &pending.stage else {
+        return illegal(format!("call {id} is not in doubt"));
+    };
     pending.stage = match probe {
         // It provably did not run, so its approval was not spent.
         Probe::DidNotHappen | Probe::Harmless => Stage::Proposed,
-        Probe::Happened { .. } | Probe::Unclear { .. } => Stage::InDoubt(facts.clone(), Some(probe.clone())),
+        Probe::Happened { .. } | Probe::Unclear { .. } => {
+            Stage::InDoubt(facts.clone(), Some(probe.clone()))
+        }
     };
     Ok(())
 }
@@ -372,16 +504,30 @@ fn finish(state: &mut State, id: &CallId, outcome: &Outcome) -> Result<(), Illeg
 /// Once every call of the round has its result: results go to the model in the order of the calls, then what the
 /// person said meanwhile, and the chat hears what changed.
 fn finish_round(state: &mut State) {
-    let Some(Turn { phase: Phase::Calls(calls), .. }) = &state.turn else { return };
+    let Some(Turn {
+        phase: Phase::Calls(calls),
+        ..
+    }) = &state.turn
+    else {
+        return;
+    };
     let mut results = Vec::with_capacity(calls.len());
     for pending in calls {
-        let Stage::Finished(outcome) = &pending.stage else { return };
+        let Stage::Finished(outcome) = &pending.stage else {
+            return;
+        };
         results.push((pending.call.clone(), outcome.clone()));
     }
     let last = results.len() - 1;
     for (i, (call, outcome)) in results.iter().enumerate() {
-        let reminder = if i == last { plan_reminder(state) } else { String::new() };
-        state.conversation.tool(call, &format!("{}{reminder}", outcome.output));
+        let reminder = if i == last {
+            plan_reminder(state)
+        } else {
+            String::new()
+        };
+        state
+            .conversation
+            .tool(call, &format!("{}{reminder}", outcome.output));
     }
     pass_on_steering(state);
     tell_changes(state, &results);
@@ -394,19 +540,36 @@ fn finish_round(state: &mut State) {
 /// The plan in a line, with every round's last result: appended, so that the prefix stays what it was.
 fn plan_reminder(state: &State) -> String {
     match state.plan.current() {
-        Some((number, step)) => format!("\n[plan: {}/{} done; now {number}. {}]", state.plan.done(), state.plan.steps.len(), step.text),
+        Some((number, step)) => format!(
+            "\n[plan: {}/{} done; now {number}. {}]",
+            state.plan.done(),
+            state.plan.steps.len(),
+            step.text
+        ),
         None => String::new(),
     }
 }
 
 fn tell_changes(state: &mut State, results: &[(Call, Outcome)]) {
-    let changes: Vec<_> = results.iter().flat_map(|(_, outcome)| &outcome.changes).collect();
+    let changes: Vec<_> = results
+        .iter()
+        .flat_map(|(_, outcome)| &outcome.changes)
+        .collect();
     if changes.is_empty() {
         return;
     }
-    let names: Vec<String> = changes.iter().map(|change| format!("{} (+{} −{})", change.path, change.added, change.removed)).collect();
-    let diffs: Vec<&str> = changes.iter().map(|change| change.diff.trim_end()).collect();
-    let text = state.texts.say("changed", &[("files", &names.join(", ")), ("diff", &diffs.join("\n"))]);
+    let names: Vec<String> = changes
+        .iter()
+        .map(|change| format!("{} (+{} −{})", change.path, change.added, change.removed))
+        .collect();
+    let diffs: Vec<&str> = changes
+        .iter()
+        .map(|change| change.diff.trim_end())
+        .collect();
+    let text = state.texts.say(
+        "changed",
+        &[("files", &names.join(", ")), ("diff", &diffs.join("\n"))],
+    );
     say(state, OutgoingKind::Change, text, None);
 }
 
@@ -419,7 +582,11 @@ fn tell_progress(state: &mut State) {
     }
     turn.told_done = done;
     let round = turn.round.to_string();
-    let values = [("round", round.as_str()), ("done", &done.to_string()), ("total", &state.plan.steps.len().to_string())];
+    let values = [
+        ("round", round.as_str()),
+        ("done", &done.to_string()),
+        ("total", &state.plan.steps.len().to_string()),
+    ];
     let mut text = state.texts.say("progress", &values);
     if let Some((_, step)) = state.plan.current() {
         text.push_str(&state.texts.say("progress_now", &[("step", &step.text)]));
@@ -427,20 +594,31 @@ fn tell_progress(state: &mut State) {
     say(state, OutgoingKind::Progress, text, None);
 }
 
-fn interrupt(state: &mut State, calls: &[CallId], asking: bool, sending: bool) -> Result<(), Illegal> {
+fn interrupt(
+    state: &mut State,
+    calls: &[CallId],
+    asking: bool,
+    sending: bool,
+) -> Result<(), Illegal> {
     for id in calls {
         let pending = pending(state, id)?;
-        let Stage::Running(facts) = &pending.stage else { return illegal(format!("call {id} was not running")) };
+        let Stage::Running(facts) = &pending.stage else {
+            return illegal(format!("call {id} was not running"));
+        };
         pending.stage = Stage::InDoubt(facts.clone(), None);
     }
     if sending {
         let mark = state.texts.say("repeated", &[]);
-        let Some(front) = state.outbox.front_mut() else { return illegal("nothing was being sent") };
+        let Some(front) = state.outbox.front_mut() else {
+            return illegal("nothing was being sent");
+        };
         front.sending = false;
         front.text.insert_str(0, &mark);
     }
     let waits = state.waits_for_person();
-    let Some(turn) = &mut state.turn else { return Ok(()) };
+    let Some(turn) = &mut state.turn else {
+        return Ok(());
+    };
     if asking {
         turn.phase = Phase::Ready;
         turn.round -= 1;

@@ -32,7 +32,17 @@ pub enum ChatCommand<'a> {
     Audit,
 }
 
-const NAMES: &[&str] = &["/agent", "/agent-resume", "/approve", "/audit", "/cancel", "/deny", "/help", "/new", "/stop"];
+const NAMES: &[&str] = &[
+    "/agent",
+    "/agent-resume",
+    "/approve",
+    "/audit",
+    "/cancel",
+    "/deny",
+    "/help",
+    "/new",
+    "/stop",
+];
 
 /// Reads a message.
 pub fn read(text: &str) -> Said<'_> {
@@ -64,17 +74,27 @@ pub fn read(text: &str) -> Said<'_> {
 
 fn approve(rest: &str) -> ChatCommand<'_> {
     let (code, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    ChatCommand::Approve { code, always: more.trim().eq_ignore_ascii_case("always") }
+    ChatCommand::Approve {
+        code,
+        always: more.trim().eq_ignore_ascii_case("always"),
+    }
 }
 
 fn deny(rest: &str) -> ChatCommand<'_> {
     let (code, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    ChatCommand::Deny { code, reason: Some(more.trim()).filter(|reason| !reason.is_empty()) }
+    ChatCommand::Deny {
+        code,
+        reason: Some(more.trim()).filter(|reason| !reason.is_empty()),
+    }
 }
 
 /// The names of commands that look most like `name`.
 pub fn nearest(name: &str) -> Vec<&'static str> {
-    let mut scored: Vec<_> = NAMES.iter().map(|known| (strsim::levenshtein(name, known), *known)).filter(|(edits, _)| *edits <= 3).collect();
+    let mut scored: Vec<_> = NAMES
+        .iter()
+        .map(|known| (strsim::levenshtein(name, known), *known))
+        .filter(|(edits, _)| *edits <= 3)
+        .collect();
     scored.sort();
     scored.into_iter().take(3).map(|(_, known)| known).collect()
 }
@@ -86,10 +106,22 @@ mod tests {
     #[test]
     fn tells_commands_from_words_and_paths() {
         assert_eq!(read("  "), Said::Empty);
-        assert_eq!(read("/etc/hosts is wrong"), Said::Plain("/etc/hosts is wrong"));
-        assert_eq!(read("/agent fix it"), Said::Command(ChatCommand::Start("fix it")));
+        assert_eq!(
+            read("/etc/hosts is wrong"),
+            Said::Plain("/etc/hosts is wrong")
+        );
+        assert_eq!(
+            read("/agent fix it"),
+            Said::Command(ChatCommand::Start("fix it"))
+        );
         assert_eq!(read("/STOP"), Said::Command(ChatCommand::Cancel));
-        assert_eq!(read("/deny K7 use pytest"), Said::Command(ChatCommand::Deny { code: "K7", reason: Some("use pytest") }));
+        assert_eq!(
+            read("/deny K7 use pytest"),
+            Said::Command(ChatCommand::Deny {
+                code: "K7",
+                reason: Some("use pytest")
+            })
+        );
         assert_eq!(read("/helpp"), Said::Unknown("/helpp"));
         assert_eq!(nearest("/helpp"), ["/help"]);
         assert_eq!(nearest("/agent-resum")[0], "/agent-resume");

@@ -73,12 +73,20 @@ impl Conversation {
     /// The model's reply. Malformed arguments are repeated as `{}`: providers refuse a history that is not JSON.
     pub fn assistant(&mut self, answer: &Answer) {
         let tool_calls = answer.calls.iter().map(wire_call).collect();
-        let content = Some(answer.text.as_str()).filter(|text| !text.is_empty() || answer.calls.is_empty());
-        self.push(&Message::Assistant { content, reasoning_content: answer.reasoning.as_deref(), tool_calls });
+        let content =
+            Some(answer.text.as_str()).filter(|text| !text.is_empty() || answer.calls.is_empty());
+        self.push(&Message::Assistant {
+            content,
+            reasoning_content: answer.reasoning.as_deref(),
+            tool_calls,
+        });
     }
 
     pub fn tool(&mut self, call: &Call, content: &str) {
-        self.push(&Message::Tool { tool_call_id: &call.wire_id, content });
+        self.push(&Message::Tool {
+            tool_call_id: &call.wire_id,
+            content,
+        });
     }
 
     fn push(&mut self, message: &Message<'_>) {
@@ -89,7 +97,19 @@ impl Conversation {
 }
 
 fn wire_call(call: &Call) -> WireCall<'_> {
-    let well_formed = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments).is_ok();
-    let arguments = if well_formed { call.arguments.as_str() } else { "{}" };
-    WireCall { id: &call.wire_id, r#type: "function", function: WireFunction { name: &call.tool, arguments } }
+    let well_formed =
+        serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments).is_ok();
+    let arguments = if well_formed {
+        call.arguments.as_str()
+    } else {
+        "{}"
+    };
+    WireCall {
+        id: &call.wire_id,
+        r#type: "function",
+        function: WireFunction {
+            name: &call.tool,
+            arguments,
+        },
+    }
 }

@@ -34,9 +34,17 @@ pub enum Event {
     /// A person wrote. Only after this is on disk may a webhook answer 200.
     MessageReceived { message: Inbound },
     /// The owner of the chat said yes to an open question.
-    ApprovalGiven { approval: String, by: By, always: Option<Pattern> },
+    ApprovalGiven {
+        approval: String,
+        by: By,
+        always: Option<Pattern>,
+    },
     /// The owner said no; a reason reaches the model word for word.
-    ApprovalRefused { approval: String, by: By, reason: Option<String> },
+    ApprovalRefused {
+        approval: String,
+        by: By,
+        reason: Option<String>,
+    },
     /// Nobody answered in time.
     ApprovalExpired { approval: String },
     /// The owner stopped the turn.
@@ -44,7 +52,10 @@ pub enum Event {
     /// The owner (or the configuration) said to go on after an interruption, a limit, a failure or a cancel.
     Resumed { by: By },
     /// A program that decides differently took over: what it brings in place of the opening's values.
-    SettingsChanged { model: String, policy_digest: String },
+    SettingsChanged {
+        model: String,
+        policy_digest: String,
+    },
     /// What the world resolved for the gate, and what a probe could look for if this process died.
     CallExamined {
         call: CallId,
@@ -57,11 +68,24 @@ pub enum Event {
 
     // --- intents ---------------------------------------------------------------------------------------------------
     /// The conversation up to here is about to be sent to the model.
-    ModelAsked { round: u32, messages: usize, model: String },
+    ModelAsked {
+        round: u32,
+        messages: usize,
+        model: String,
+    },
     /// A tool is about to run. With consequences, hence on disk first.
-    ToolStarted { call: CallId, tool: String, class: EffectClass, approval: Option<String> },
+    ToolStarted {
+        call: CallId,
+        tool: String,
+        class: EffectClass,
+        approval: Option<String>,
+    },
     /// A message is about to be sent.
-    SendStarted { send: u64, kind: OutgoingKind, text: String },
+    SendStarted {
+        send: u64,
+        kind: OutgoingKind,
+        text: String,
+    },
     /// A question about a call is open from here on.
     ApprovalAsked {
         /// The short code that people answer with.
@@ -83,7 +107,12 @@ pub enum Event {
     /// The model's whole reply. On disk before its first call runs.
     ModelAnswered { round: u32, answer: Answer },
     /// The model could not answer; the turn ends, resumable.
-    ModelFailed { round: u32, kind: String, message: String, attempts: u32 },
+    ModelFailed {
+        round: u32,
+        kind: String,
+        message: String,
+        attempts: u32,
+    },
     /// A tool ended, one way or another.
     ToolFinished { call: CallId, outcome: Outcome },
     /// A message was sent, or given up.
@@ -91,15 +120,31 @@ pub enum Event {
 
     // --- decisions -------------------------------------------------------------------------------------------------
     /// What a message was understood as, and what the chat is told at once.
-    MessageTaken { message: String, reading: Reading, reply: Option<String> },
+    MessageTaken {
+        message: String,
+        reading: Reading,
+        reply: Option<String>,
+    },
     /// The gate's verdict on a call.
-    GateDecided { call: CallId, verdict: Verdict, policy_digest: String },
+    GateDecided {
+        call: CallId,
+        verdict: Verdict,
+        policy_digest: String,
+    },
     /// The plan is now this one; `output` is what the model reads about it.
-    PlanChanged { call: CallId, plan: Plan, output: String },
+    PlanChanged {
+        call: CallId,
+        plan: Plan,
+        output: String,
+    },
     /// A limit of the configuration was reached.
     LimitReached { limit: String, text: String },
     /// The process that ran these effects is gone; none of them has an outcome.
-    Interrupted { calls: Vec<CallId>, asking: bool, sending: bool },
+    Interrupted {
+        calls: Vec<CallId>,
+        asking: bool,
+        sending: bool,
+    },
     /// The turn is over.
     TurnEnded { reason: EndReason, text: String },
 }
@@ -111,7 +156,10 @@ impl Event {
     /// Everything else follows from those by deciding again, so it travels with the next line that must be there.
     pub fn must_be_durable(&self) -> bool {
         match self {
-            Event::SessionStarted(_) | Event::MessageReceived { .. } | Event::CallProbed { .. } | Event::SendStarted { .. } => true,
+            Event::SessionStarted(_)
+            | Event::MessageReceived { .. }
+            | Event::CallProbed { .. }
+            | Event::SendStarted { .. } => true,
             Event::ToolStarted { class, .. } => *class != EffectClass::Pure,
             Event::ToolFinished { outcome, .. } => outcome.consequential,
             Event::ApprovalGiven { .. }
@@ -183,7 +231,13 @@ pub struct Inbound {
 impl Inbound {
     /// Plain text.
     pub fn text(id: impl Into<String>, from: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { id: id.into(), from: from.into(), text: text.into(), via: Via::Text, unreadable: None }
+        Self {
+            id: id.into(),
+            from: from.into(),
+            text: text.into(),
+            via: Via::Text,
+            unreadable: None,
+        }
     }
 }
 
@@ -372,7 +426,15 @@ impl Outcome {
     }
 
     pub fn new(status: Status, output: impl Into<String>) -> Self {
-        Self { status, output: output.into(), duration_ms: 0, digest: None, changes: Vec::new(), exit_code: None, consequential: false }
+        Self {
+            status,
+            output: output.into(),
+            duration_ms: 0,
+            digest: None,
+            changes: Vec::new(),
+            exit_code: None,
+            consequential: false,
+        }
     }
 }
 

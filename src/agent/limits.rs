@@ -35,7 +35,10 @@ pub const DEFAULTS: &str = include_str!("../../config/limits.toml");
 /// The name and the text of the limit that the turn has reached.
 pub fn reached(limits: &Limits, state: &State, turn: &Turn) -> Option<(&'static str, String)> {
     let say = |name: &'static str, max: u64, used: u64| {
-        let text = state.texts.say(name, &[("max", &max.to_string()), ("used", &used.to_string())]);
+        let text = state.texts.say(
+            name,
+            &[("max", &max.to_string()), ("used", &used.to_string())],
+        );
         Some((name, text))
     };
     if turn.round >= limits.rounds_max {
@@ -44,7 +47,10 @@ pub fn reached(limits: &Limits, state: &State, turn: &Turn) -> Option<(&'static 
     if turn.usage.total() >= limits.tokens_max {
         return say("limit_tokens", limits.tokens_max, turn.usage.total());
     }
-    let worked_ms = state.now.since(turn.started_at).saturating_sub(turn.waited_ms);
+    let worked_ms = state
+        .now
+        .since(turn.started_at)
+        .saturating_sub(turn.waited_ms);
     if worked_ms >= limits.turn_minutes_max * 60_000 {
         return say("limit_time", limits.turn_minutes_max, worked_ms / 60_000);
     }

@@ -2,16 +2,16 @@
 //!
 //! No clock, no randomness, no I/O, no `async` (invariant 1). Read in this order.
 
-pub mod event; // what can happen
-pub mod state; // what is known
 pub mod apply; // how an event changes what is known
-pub mod step; // what to do next
-pub mod reading; // what a person's message means
 pub mod command; // chat commands
-pub mod recovery; // what to do about effects in doubt
-pub mod limits; // when a turn must pause
 pub mod conversation; // what the model sees
+pub mod event; // what can happen
+pub mod limits; // when a turn must pause
 pub mod plan; // the task plan
 pub mod prompt; // the system prompt
-pub mod wording; // texts that depend on a decision
-pub mod texts; // the catalogue of chat texts
+pub mod reading; // what a person's message means
+pub mod recovery; // what to do about effects in doubt
+pub mod state; // what is known
+pub mod step; // what to do next
+pub mod texts;
+pub mod wording; // texts that depend on a decision // the catalogue of chat texts

@@ -28,7 +28,15 @@ pub enum StepStatus {
 impl Plan {
     /// A fresh plan, all steps pending.
     pub fn new(steps: Vec<String>) -> Self {
-        Self { steps: steps.into_iter().map(|text| Step { text, status: StepStatus::Pending }).collect() }
+        Self {
+            steps: steps
+                .into_iter()
+                .map(|text| Step {
+                    text,
+                    status: StepStatus::Pending,
+                })
+                .collect(),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -37,7 +45,10 @@ impl Plan {
 
     /// Steps that need no more work.
     pub fn done(&self) -> usize {
-        self.steps.iter().filter(|s| matches!(s.status, StepStatus::Done | StepStatus::Skipped)).count()
+        self.steps
+            .iter()
+            .filter(|s| matches!(s.status, StepStatus::Done | StepStatus::Skipped))
+            .count()
     }
 
     /// The step that is being worked on, else the first that waits; 1-based.
@@ -50,7 +61,10 @@ impl Plan {
     /// The same plan with one step's status changed; `number` is 1-based.
     pub fn with_status(&self, number: usize, status: StepStatus) -> Result<Plan, String> {
         if number == 0 || number > self.steps.len() {
-            return Err(format!("there is no step {number}: the plan has steps 1 to {}", self.steps.len()));
+            return Err(format!(
+                "there is no step {number}: the plan has steps 1 to {}",
+                self.steps.len()
+            ));
         }
         let mut plan = self.clone();
         plan.steps[number - 1].status = status;
@@ -68,6 +82,11 @@ impl Plan {
             };
             format!("{}. {mark} {}", i + 1, step.text)
         };
-        self.steps.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
+        self.steps
+            .iter()
+            .enumerate()
+            .map(line)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }

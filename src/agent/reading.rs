@@ -10,10 +10,18 @@ use crate::gate::{Reply, read_reply};
 pub fn next(state: &State, policy: &Policy) -> Option<Event> {
     let message = state.unread.front()?;
     if message.from != state.opening.owner && message.via != crate::agent::event::Via::Flag {
-        return Some(taken(message, Reading::Refused, Some(say(state, "busy_not_owner", &[]))));
+        return Some(taken(
+            message,
+            Reading::Refused,
+            Some(say(state, "busy_not_owner", &[])),
+        ));
     }
     if let Some(kind) = &message.unreadable {
-        return Some(command(message, "", say(state, "unreadable", &[("kind", kind)])));
+        return Some(command(
+            message,
+            "",
+            say(state, "unreadable", &[("kind", kind)]),
+        ));
     }
     match command::read(&message.text) {
         Said::Command(command) => Some(take_command(state, policy, message, command)),
@@ -23,7 +31,15 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
                 true => String::new(),
                 false => say(state, "nearest", &[("names", &names.join(", "))]),
             };
-            Some(command(message, name, say(state, "unknown_command", &[("name", name), ("nearest", &nearest)])))
+            Some(command(
+                message,
+                name,
+                say(
+                    state,
+                    "unknown_command",
+                    &[("name", name), ("nearest", &nearest)],
+                ),
+            ))
         }
         Said::Empty => Some(command(message, "", say(state, "empty", &[]))),
         Said::Plain(text) => take_plain(state, message, text),
@@ -35,7 +51,11 @@ fn say(state: &State, name: &str, values: &[(&str, &str)]) -> String {
 }
 
 fn taken(message: &Inbound, reading: Reading, reply: Option<String>) -> Event {
-    Event::MessageTaken { message: message.id.clone(), reading, reply }
+    Event::MessageTaken {
+        message: message.id.clone(),
+        reading,
+        reply,
+    }
 }
 
 fn command(message: &Inbound, name: &str, reply: String) -> Event {
@@ -44,32 +64,63 @@ fn command(message: &Inbound, name: &str, reply: String) -> Event {
 }
 
 fn by(message: &Inbound) -> By {
-    By { who: message.from.clone(), via: message.via, message: Some(message.id.clone()) }
+    By {
+        who: message.from.clone(),
+        via: message.via,
+        message: Some(message.id.clone()),
+    }
 }
 
 fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
     if let Some((_, question)) = state.question() {
         return Some(match read_reply(text) {
-            Some(Reply::Yes) => Event::ApprovalGiven { approval: question.approval.clone(), by: by(message), always: None },
-            Some(Reply::No) => Event::ApprovalRefused { approval: question.approval.clone(), by: by(message), reason: None },
-            None => taken(message, Reading::Steering, Some(say(state, "still_open", &[("code", &question.approval)]))),
+            Some(Reply::Yes) => Event::ApprovalGiven {
+                approval: question.approval.clone(),
+                by: by(message),
+                always: None,
+            },
+            Some(Reply::No) => Event::ApprovalRefused {
+                approval: question.approval.clone(),
+                by: by(message),
+                reason: None,
+            },
+            None => taken(
+                message,
+                Reading::Steering,
+                Some(say(state, "still_open", &[("code", &question.approval)])),
+            ),
         });
     }
     if let Some(call) = state.listening() {
-        return Some(taken(message, Reading::Answer { call: call.id.clone() }, None));
+        return Some(taken(
+            message,
+            Reading::Answer {
+                call: call.id.clone(),
+            },
+            None,
+        ));
     }
     match &state.turn {
         Some(_) if is_stop_word(text) => Some(Event::Cancelled { by: by(message) }),
         // The turn is about to end: the message starts the next one.
-        Some(Turn { phase: Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_), .. }) => None,
-        Some(_) => Some(taken(message, Reading::Steering, Some(say(state, "steering", &[])))),
+        Some(Turn {
+            phase: Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_),
+            ..
+        }) => None,
+        Some(_) => Some(taken(
+            message,
+            Reading::Steering,
+            Some(say(state, "steering", &[])),
+        )),
         None => Some(taken(message, Reading::Objective, None)),
     }
 }
 
 /// With no question open, a plain "stop" is `/cancel` (behaviour, section 1).
 fn is_stop_word(text: &str) -> bool {
-    let word = text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    let word = text
+        .trim_matches(|c: char| !c.is_alphanumeric())
+        .to_lowercase();
     matches!(word.as_str(), "stop" | "cancelar")
 }
 
@@ -78,10 +129,26 @@ fn take_command(state: &State, policy: &Policy, message: &Inbound, said: ChatCom
         ChatCommand::Help => command(message, "help", say(state, "help", &[])),
         ChatCommand::Status => command(message, "agent", status(state, policy)),
         // The hub opens the new session and gives it the objective; here it would be the first message.
-        ChatCommand::Start(_) => taken(message, Reading::Command { name: "agent".into() }, None),
+        ChatCommand::Start(_) => taken(
+            message,
+            Reading::Command {
+                name: "agent".into(),
+            },
+            None,
+        ),
         ChatCommand::Audit => {
             let values = [("seq", state.seq.to_string()), ("head", state.head.clone())];
-            command(message, "audit", say(state, "audit", &values.each_ref().map(|(name, value)| (*name, value.as_str()))))
+            command(
+                message,
+                "audit",
+                say(
+                    state,
+                    "audit",
+                    &values
+                        .each_ref()
+                        .map(|(name, value)| (*name, value.as_str())),
+                ),
+            )
         }
         ChatCommand::New => command(message, "new", say(state, "new_thread", &[])),
         ChatCommand::Cancel if state.turn.is_some() => Event::Cancelled { by: by(message) },
@@ -89,7 +156,11 @@ fn take_command(state: &State, policy: &Policy, message: &Inbound, said: ChatCom
         ChatCommand::Resume(_) if can_resume(state) => Event::Resumed { by: by(message) },
         ChatCommand::Resume(_) => {
             let status = short_status(state, policy);
-            command(message, "agent-resume", say(state, "nothing_to_resume", &[("status", &status)]))
+            command(
+                message,
+                "agent-resume",
+                say(state, "nothing_to_resume", &[("status", &status)]),
+            )
         }
         ChatCommand::Approve { code, always } => approve(state, message, code, always),
         ChatCommand::Deny { code, reason } => deny(state, message, code, reason),
@@ -100,30 +171,51 @@ fn take_command(state: &State, policy: &Policy, message: &Inbound, said: ChatCom
 pub fn can_resume(state: &State) -> bool {
     match &state.turn {
         Some(turn) => turn.interrupted,
-        None => matches!(state.last_end, Some(EndReason::Failed | EndReason::Limit | EndReason::Cancelled)),
+        None => matches!(
+            state.last_end,
+            Some(EndReason::Failed | EndReason::Limit | EndReason::Cancelled)
+        ),
     }
 }
 
 fn approve(state: &State, message: &Inbound, code: &str, always: bool) -> Event {
-    let Some((_, question)) = state.question().filter(|(_, question)| same_code(&question.approval, code)) else {
+    let Some((_, question)) = state
+        .question()
+        .filter(|(_, question)| same_code(&question.approval, code))
+    else {
         return command(message, "approve", no_question(state, code));
     };
-    let given = |always| Event::ApprovalGiven { approval: question.approval.clone(), by: by(message), always };
+    let given = |always| Event::ApprovalGiven {
+        approval: question.approval.clone(),
+        by: by(message),
+        always,
+    };
     match (always, &question.pattern) {
         (false, _) => given(None),
         (true, Some(pattern)) => given(Some(pattern.clone())),
         (true, None) => {
             let why = "it cannot be granted as one program and subcommand";
-            command(message, "approve", say(state, "always_refused", &[("why", why)]))
+            command(
+                message,
+                "approve",
+                say(state, "always_refused", &[("why", why)]),
+            )
         }
     }
 }
 
 fn deny(state: &State, message: &Inbound, code: &str, reason: Option<&str>) -> Event {
-    let Some((_, question)) = state.question().filter(|(_, question)| same_code(&question.approval, code)) else {
+    let Some((_, question)) = state
+        .question()
+        .filter(|(_, question)| same_code(&question.approval, code))
+    else {
         return command(message, "deny", no_question(state, code));
     };
-    Event::ApprovalRefused { approval: question.approval.clone(), by: by(message), reason: reason.map(str::to_owned) }
+    Event::ApprovalRefused {
+        approval: question.approval.clone(),
+        by: by(message),
+        reason: reason.map(str::to_owned),
+    }
 }
 
 /// With one question open, a command without a code means that one.
@@ -136,7 +228,11 @@ fn no_question(state: &State, code: &str) -> String {
         None => say(state, "nothing_open", &[]),
         Some((_, question)) => {
             let open = say(state, "open_question", &[("code", &question.approval)]);
-            say(state, "no_such_question", &[("code", code), ("open", &open)])
+            say(
+                state,
+                "no_such_question",
+                &[("code", code), ("open", &open)],
+            )
         }
     }
 }

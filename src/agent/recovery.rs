@@ -23,9 +23,16 @@ pub fn remedy(class: EffectClass, probe: Option<&Probe>) -> Remedy {
     match (class, probe) {
         (EffectClass::Pure | EffectClass::Idempotent, _) => Remedy::Rerun,
         (EffectClass::Probeable | EffectClass::Opaque, None) => Remedy::Probe,
-        (EffectClass::Probeable | EffectClass::Opaque, Some(Probe::Happened { output })) => Remedy::FinishWith(output.clone()),
-        (EffectClass::Probeable | EffectClass::Opaque, Some(Probe::DidNotHappen | Probe::Harmless)) => Remedy::Rerun,
-        (EffectClass::Probeable | EffectClass::Opaque, Some(Probe::Unclear { .. })) => Remedy::AskPerson,
+        (EffectClass::Probeable | EffectClass::Opaque, Some(Probe::Happened { output })) => {
+            Remedy::FinishWith(output.clone())
+        }
+        (
+            EffectClass::Probeable | EffectClass::Opaque,
+            Some(Probe::DidNotHappen | Probe::Harmless),
+        ) => Remedy::Rerun,
+        (EffectClass::Probeable | EffectClass::Opaque, Some(Probe::Unclear { .. })) => {
+            Remedy::AskPerson
+        }
     }
 }
 
@@ -34,15 +41,26 @@ pub fn remedy(class: EffectClass, probe: Option<&Probe>) -> Remedy {
 /// `None` where nothing was under way, or where only a person's word is missing.
 pub fn on_start(state: &State) -> Option<Event> {
     let running = |stage: &Stage| matches!(stage, Stage::Running(_));
-    let calls: Vec<_> = state.calls().iter().filter(|p| running(&p.stage)).map(|p| p.call.id.clone()).collect();
+    let calls: Vec<_> = state
+        .calls()
+        .iter()
+        .filter(|p| running(&p.stage))
+        .map(|p| p.call.id.clone())
+        .collect();
     let sending = state.outbox.front().is_some_and(|front| front.sending);
     let turn = state.turn.as_ref();
     let asking = turn.is_some_and(|turn| matches!(turn.phase, Phase::Asking));
-    let halted = turn.is_some_and(|turn| !turn.interrupted && !state.waits_for_person() && under_way(turn.round, &turn.phase));
+    let halted = turn.is_some_and(|turn| {
+        !turn.interrupted && !state.waits_for_person() && under_way(turn.round, &turn.phase)
+    });
     if calls.is_empty() && !sending && !asking && !halted {
         return None;
     }
-    Some(Event::Interrupted { calls, asking, sending })
+    Some(Event::Interrupted {
+        calls,
+        asking,
+        sending,
+    })
 }
 
 /// A turn whose model was never asked lost nothing, and one that has its end only needs to say so: both just go on.

@@ -4,8 +4,8 @@
 
 use crate::agent::conversation::Conversation;
 use crate::agent::event::{
-    Call, CallId, EndReason, Event, Expectation, Inbound, Opening, Outcome, OutgoingKind, Probe, Record, Timestamp,
-    Usage,
+    Call, CallId, EndReason, Event, Expectation, Inbound, Opening, Outcome, OutgoingKind, Probe,
+    Record, Timestamp, Usage,
 };
 use crate::agent::plan::Plan;
 use crate::agent::texts::Texts;
@@ -146,7 +146,9 @@ pub struct Outgoing {
 impl State {
     /// The state after a journal's first line; `None` where that line does not open a session.
     pub fn begin(first: &Record, texts: Arc<Texts>) -> Option<Self> {
-        let Event::SessionStarted(opening) = &first.event else { return None };
+        let Event::SessionStarted(opening) = &first.event else {
+            return None;
+        };
         let mut conversation = Conversation::default();
         conversation.system(&opening.system);
         Some(Self {
@@ -174,15 +176,20 @@ impl State {
 
     /// The one open approval, if any: calls of a round wait for each other.
     pub fn question(&self) -> Option<(&Call, &Question)> {
-        self.calls().iter().find_map(|pending| match &pending.stage {
-            Stage::Waiting(question) => Some((&pending.call, question)),
-            _ => None,
-        })
+        self.calls()
+            .iter()
+            .find_map(|pending| match &pending.stage {
+                Stage::Waiting(question) => Some((&pending.call, question)),
+                _ => None,
+            })
     }
 
     /// The call whose free question waits for the person's words.
     pub fn listening(&self) -> Option<&Call> {
-        self.calls().iter().find(|pending| matches!(pending.stage, Stage::Listening)).map(|pending| &pending.call)
+        self.calls()
+            .iter()
+            .find(|pending| matches!(pending.stage, Stage::Listening))
+            .map(|pending| &pending.call)
     }
 
     /// The calls of the current round.
@@ -204,7 +211,8 @@ impl State {
 
     /// When the open question expires.
     pub fn next_expiry(&self) -> Option<(String, Timestamp)> {
-        self.question().map(|(_, question)| (question.approval.clone(), question.expires_at))
+        self.question()
+            .map(|(_, question)| (question.approval.clone(), question.expires_at))
     }
 }
 

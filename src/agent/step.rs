@@ -3,7 +3,9 @@
 //! `step` is a function: same state and policy, same decision. It records decisions, names effects and never performs
 //! one. Whatever needs the outside (a path, a probe) it asks for as a [`Look`].
 
-use crate::agent::event::{Call, CallId, EffectClass, EndReason, Event, Expectation, Outcome, Probe, Status};
+use crate::agent::event::{
+    Call, CallId, EffectClass, EndReason, Event, Expectation, Outcome, Probe, Status,
+};
 use crate::agent::limits::{self, Limits};
 use crate::agent::recovery::{self, Remedy};
 use crate::agent::state::{Outgoing, Pending, Phase, Stage, State, Stop, Turn};
@@ -50,15 +52,30 @@ pub enum Look {
     /// Which programs and paths the call names, and what they are.
     Examine { call: Call, touches: Vec<Touch> },
     /// Whether an effect in doubt happened.
-    Probe { call: CallId, expect: Option<Expectation> },
+    Probe {
+        call: CallId,
+        expect: Option<Expectation>,
+    },
 }
 
 /// An effect on the world.
 #[derive(Debug)]
 pub enum Effect {
-    AskModel { round: u32, model: String, messages: Vec<Wire>, write_enabled: bool },
-    RunTool { call: Approved<Call>, tool: &'static str, class: EffectClass, approval: Option<String> },
-    Send { outgoing: Outgoing },
+    AskModel {
+        round: u32,
+        model: String,
+        messages: Vec<Wire>,
+        write_enabled: bool,
+    },
+    RunTool {
+        call: Approved<Call>,
+        tool: &'static str,
+        class: EffectClass,
+        approval: Option<String>,
+    },
+    Send {
+        outgoing: Outgoing,
+    },
     /// Drop the model's stream and kill process groups.
     Stop,
 }
@@ -67,18 +84,32 @@ impl Effect {
     /// What is on disk before the effect starts.
     pub fn intent(&self) -> Event {
         match self {
-            Effect::AskModel { round, model, messages, .. } => {
-                Event::ModelAsked { round: *round, messages: messages.len(), model: model.clone() }
-            }
-            Effect::RunTool { call, tool, class, approval } => Event::ToolStarted {
+            Effect::AskModel {
+                round,
+                model,
+                messages,
+                ..
+            } => Event::ModelAsked {
+                round: *round,
+                messages: messages.len(),
+                model: model.clone(),
+            },
+            Effect::RunTool {
+                call,
+                tool,
+                class,
+                approval,
+            } => Event::ToolStarted {
                 call: call.get().id.clone(),
                 tool: (*tool).to_owned(),
                 class: *class,
                 approval: approval.clone(),
             },
-            Effect::Send { outgoing } => {
-                Event::SendStarted { send: outgoing.send, kind: outgoing.kind, text: outgoing.text.clone() }
-            }
+            Effect::Send { outgoing } => Event::SendStarted {
+                send: outgoing.send,
+                kind: outgoing.kind,
+                text: outgoing.text.clone(),
+            },
             Effect::Stop => Event::StopAsked,
         }
     }
@@ -90,7 +121,9 @@ pub fn step(state: &State, policy: &Policy) -> Decision {
         return record(event);
     }
     if let Some(front) = state.outbox.front().filter(|front| !front.sending) {
-        return perform(Effect::Send { outgoing: front.clone() });
+        return perform(Effect::Send {
+            outgoing: front.clone(),
+        });
     }
     match &state.turn {
         Some(turn) if turn.interrupted => go_on_alone(state, policy),
@@ -113,11 +146,16 @@ fn end(reason: EndReason, text: String) -> Decision {
 
 /// `resume = "auto"`: only where nothing is in doubt.
 fn go_on_alone(state: &State, policy: &Policy) -> Decision {
-    let in_doubt = state.calls().iter().any(|pending| matches!(pending.stage, Stage::InDoubt(..)));
+    let in_doubt = state
+        .calls()
+        .iter()
+        .any(|pending| matches!(pending.stage, Stage::InDoubt(..)));
     if policy.resume == Resume::Ask || in_doubt {
         return Decision::Wait;
     }
-    record(Event::Resumed { by: wording::configuration() })
+    record(Event::Resumed {
+        by: wording::configuration(),
+    })
 }
 
 fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
@@ -125,19 +163,27 @@ fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
         Phase::Asking if turn.stop == Stop::Wanted => perform(Effect::Stop),
         Phase::Asking => Decision::Wait,
         Phase::Calls(calls) => step_calls(state, policy, turn, calls),
-        Phase::Ready | Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_) if turn.stop != Stop::No => {
+        Phase::Ready | Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_)
+            if turn.stop != Stop::No =>
+        {
             end(EndReason::Cancelled, state.texts.say("cancelled", &[]))
         }
         Phase::Ready => ask_model(state, policy, turn),
         Phase::Answered(text) => end(EndReason::Done, text.clone()),
-        Phase::Failed(why) => end(EndReason::Failed, state.texts.say("failed", &[("why", why)])),
+        Phase::Failed(why) => end(
+            EndReason::Failed,
+            state.texts.say("failed", &[("why", why)]),
+        ),
         Phase::Limited(text) => end(EndReason::Limit, text.clone()),
     }
 }
 
 fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
     if let Some((name, text)) = limits::reached(&policy.limits, state, turn) {
-        return record(Event::LimitReached { limit: name.to_owned(), text });
+        return record(Event::LimitReached {
+            limit: name.to_owned(),
+            text,
+        });
     }
     perform(Effect::AskModel {
         round: state.rounds + 1,
@@ -169,24 +215,39 @@ fn step_calls(state: &State, policy: &Policy, turn: &Turn, calls: &[Pending]) ->
 }
 
 fn is_pure(call: &Call) -> bool {
-    tools::find(&call.tool).is_some_and(|tool| tool.class == EffectClass::Pure && matches!(tool.action, Action::World { .. }))
+    tools::find(&call.tool).is_some_and(|tool| {
+        tool.class == EffectClass::Pure && matches!(tool.action, Action::World { .. })
+    })
 }
 
 /// After a `/cancel`: what runs is told to stop, what does not run never will.
 fn stop_calls(turn: &Turn, calls: &[Pending]) -> Decision {
     let running = |pending: &&Pending| matches!(pending.stage, Stage::Running(_));
     if calls.iter().any(|pending| running(&pending)) {
-        return if turn.stop == Stop::Wanted { perform(Effect::Stop) } else { Decision::Wait };
+        return if turn.stop == Stop::Wanted {
+            perform(Effect::Stop)
+        } else {
+            Decision::Wait
+        };
     }
-    match calls.iter().find(|pending| !matches!(pending.stage, Stage::Finished(_))) {
-        Some(pending) => finished(&pending.call, Outcome::new(Status::Cancelled, wording::CANCELLED_CALL)),
+    match calls
+        .iter()
+        .find(|pending| !matches!(pending.stage, Stage::Finished(_)))
+    {
+        Some(pending) => finished(
+            &pending.call,
+            Outcome::new(Status::Cancelled, wording::CANCELLED_CALL),
+        ),
         // Every call has its result: `apply` has already ended the round.
         None => Decision::Wait,
     }
 }
 
 fn finished(call: &Call, outcome: Outcome) -> Decision {
-    record(Event::ToolFinished { call: call.id.clone(), outcome })
+    record(Event::ToolFinished {
+        call: call.id.clone(),
+        outcome,
+    })
 }
 
 fn failed(call: &Call, text: String) -> Decision {
@@ -203,7 +264,11 @@ fn step_call(state: &State, policy: &Policy, position: usize, pending: &Pending)
         Stage::Proposed => propose(state, call, prepared),
         Stage::Examined(facts) => {
             let verdict = gate::judge(&policy.gate, &prepared.touches, facts);
-            record(Event::GateDecided { call: call.id.clone(), verdict, policy_digest: policy.gate.digest().to_owned() })
+            record(Event::GateDecided {
+                call: call.id.clone(),
+                verdict,
+                policy_digest: policy.gate.digest().to_owned(),
+            })
         }
         Stage::Judged(facts, verdict) => admit(state, policy, pending, prepared, facts, verdict),
         Stage::InDoubt(facts, probe) => {
@@ -211,7 +276,9 @@ fn step_call(state: &State, policy: &Policy, position: usize, pending: &Pending)
             settle(state, policy, pending, prepared, facts, remedy)
         }
         Stage::Heard(words) => finished(call, Outcome::done(words.clone())),
-        Stage::Running(_) | Stage::Waiting(_) | Stage::Listening | Stage::Finished(_) => Decision::Wait,
+        Stage::Running(_) | Stage::Waiting(_) | Stage::Listening | Stage::Finished(_) => {
+            Decision::Wait
+        }
     }
 }
 
@@ -226,53 +293,124 @@ fn prepare(policy: &Policy, position: usize, call: &Call) -> Result<Prepared, St
     if position >= policy.limits.calls_max {
         return Err(wording::too_many_calls(policy.limits.calls_max));
     }
-    let Some(tool) = tools::find(&call.tool) else { return Err(wording::unknown_tool(&call.tool)) };
-    let arguments = call.json().map_err(|error| wording::malformed_arguments(tool.name, &error))?;
+    let Some(tool) = tools::find(&call.tool) else {
+        return Err(wording::unknown_tool(&call.tool));
+    };
+    let arguments = call
+        .json()
+        .map_err(|error| wording::malformed_arguments(tool.name, &error))?;
     tools::validate(tool, &arguments)?;
     let touches = (tool.touches)(&arguments)?;
-    Ok(Prepared { tool, arguments, touches })
+    Ok(Prepared {
+        tool,
+        arguments,
+        touches,
+    })
 }
 
 fn propose(state: &State, call: &Call, prepared: Prepared) -> Decision {
     match &prepared.tool.action {
-        Action::World { .. } => Decision::Look(Look::Examine { call: call.clone(), touches: prepared.touches }),
-        Action::Question(ask) => record(Event::QuestionAsked { call: call.id.clone(), question: ask(&prepared.arguments) }),
+        Action::World { .. } => Decision::Look(Look::Examine {
+            call: call.clone(),
+            touches: prepared.touches,
+        }),
+        Action::Question(ask) => record(Event::QuestionAsked {
+            call: call.id.clone(),
+            question: ask(&prepared.arguments),
+        }),
         Action::Plan(change) => match change(&state.plan, &prepared.arguments) {
-            Ok((Some(plan), output)) => record(Event::PlanChanged { call: call.id.clone(), plan, output }),
+            Ok((Some(plan), output)) => record(Event::PlanChanged {
+                call: call.id.clone(),
+                plan,
+                output,
+            }),
             Ok((None, output)) => finished(call, Outcome::done(output)),
             Err(text) => failed(call, text),
         },
     }
 }
 
-fn admit(state: &State, policy: &Policy, pending: &Pending, prepared: Prepared, facts: &Facts, verdict: &Verdict) -> Decision {
+fn admit(
+    state: &State,
+    policy: &Policy,
+    pending: &Pending,
+    prepared: Prepared,
+    facts: &Facts,
+    verdict: &Verdict,
+) -> Decision {
     let call = &pending.call;
-    let ticket = pending.ticket.as_ref().map(|ticket| gate::Ticket { digest: ticket.digest.clone() });
-    let context = gate::Context { cwd: &state.opening.workspace.path, owner: &state.opening.owner };
-    match gate::admit(&policy.gate, &state.grants, call, &prepared.touches, facts, context, ticket.as_ref()) {
+    let ticket = pending.ticket.as_ref().map(|ticket| gate::Ticket {
+        digest: ticket.digest.clone(),
+    });
+    let context = gate::Circumstances {
+        cwd: &state.opening.workspace.path,
+        owner: &state.opening.owner,
+    };
+    match gate::admit(
+        &policy.gate,
+        &state.grants,
+        call,
+        &prepared.touches,
+        facts,
+        context,
+        ticket.as_ref(),
+    ) {
         Ok(approved) => perform(Effect::RunTool {
             call: approved,
             tool: prepared.tool.name,
             class: prepared.tool.class,
-            approval: pending.ticket.as_ref().map(|ticket| ticket.approval.clone()),
+            approval: pending
+                .ticket
+                .as_ref()
+                .map(|ticket| ticket.approval.clone()),
         }),
-        Err(now) if now.decision == gate::Decision::Deny => finished(call, Outcome::new(Status::Denied, wording::denied(&now))),
+        Err(now) if now.decision == gate::Decision::Deny => {
+            finished(call, Outcome::new(Status::Denied, wording::denied(&now)))
+        }
         // The person approved something else than what would run now.
-        Err(now) if pending.ticket.is_some() => finished(call, Outcome::new(Status::Denied, wording::approval_void(&now))),
-        Err(_) => record(wording::approval_question(state, &policy.limits, call, verdict, false)),
+        Err(now) if pending.ticket.is_some() => finished(
+            call,
+            Outcome::new(Status::Denied, wording::approval_void(&now)),
+        ),
+        Err(_) => record(wording::approval_question(
+            state,
+            &policy.limits,
+            call,
+            verdict,
+            false,
+        )),
     }
 }
 
-fn settle(state: &State, policy: &Policy, pending: &Pending, prepared: Prepared, facts: &Facts, remedy: Remedy) -> Decision {
+fn settle(
+    state: &State,
+    policy: &Policy,
+    pending: &Pending,
+    prepared: Prepared,
+    facts: &Facts,
+    remedy: Remedy,
+) -> Decision {
     let call = &pending.call;
     match remedy {
-        Remedy::Probe => Decision::Look(Look::Probe { call: call.id.clone(), expect: pending.expect.clone() }),
+        Remedy::Probe => Decision::Look(Look::Probe {
+            call: call.id.clone(),
+            expect: pending.expect.clone(),
+        }),
         Remedy::FinishWith(output) => finished(call, Outcome::done(output)),
         // Judged again, and run again only if that allows it.
-        Remedy::Rerun => record(Event::CallProbed { call: call.id.clone(), probe: Probe::Harmless }),
+        Remedy::Rerun => record(Event::CallProbed {
+            call: call.id.clone(),
+            probe: Probe::Harmless,
+        }),
         Remedy::AskPerson => {
             let verdict = gate::judge(&policy.gate, &prepared.touches, facts);
-            record(wording::approval_question(state, &policy.limits, call, &verdict, true))
+            record(wording::approval_question(
+                state,
+                &policy.limits,
+                call,
+                &verdict,
+                true,
+            ))
         }
     }
 }

@@ -14,7 +14,9 @@ pub const ENGLISH: &str = include_str!("../../prompts/chat.en.toml");
 impl Texts {
     /// Reads a catalogue; the error names what is wrong with it.
     pub fn parse(toml_text: &str) -> Result<Self, toml::de::Error> {
-        Ok(Self { texts: toml::from_str(toml_text)? })
+        Ok(Self {
+            texts: toml::from_str(toml_text)?,
+        })
     }
 
     /// The text `name` with its placeholders filled in, in a single pass: values are never expanded again.
@@ -22,7 +24,10 @@ impl Texts {
     /// # Panics
     /// Where no such text exists; `tests/it/tidy.rs` checks every name that the source uses.
     pub fn say(&self, name: &str, values: &[(&str, &str)]) -> String {
-        let template = self.texts.get(name).unwrap_or_else(|| panic!("BUG: no text {name}"));
+        let template = self
+            .texts
+            .get(name)
+            .unwrap_or_else(|| panic!("BUG: no text {name}"));
         fill(template.trim_start_matches('\n'), values)
     }
 }
@@ -59,7 +64,10 @@ mod tests {
 
     #[test]
     fn fills_once_and_leaves_unknown_placeholders() {
-        assert_eq!(fill("{a}-{b}-{c}", &[("a", "{b}"), ("b", "2")]), "{b}-2-{c}");
+        assert_eq!(
+            fill("{a}-{b}-{c}", &[("a", "{b}"), ("b", "2")]),
+            "{b}-2-{c}"
+        );
         assert_eq!(fill("{ {a}", &[("a", "1")]), "{ 1");
     }
 

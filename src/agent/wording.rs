@@ -10,7 +10,11 @@ pub const CANCELLED_CALL: &str = "Not run: the person stopped the turn.";
 
 /// The word of the configuration, where it decides in the person's place.
 pub fn configuration() -> By {
-    By { who: "configuration".into(), via: Via::Flag, message: None }
+    By {
+        who: "configuration".into(),
+        via: Via::Flag,
+        message: None,
+    }
 }
 
 pub fn too_many_calls(max: usize) -> String {
@@ -28,30 +32,53 @@ pub fn malformed_arguments(tool: &str, error: &serde_json::Error) -> String {
 
 /// A refusal says what, which rule, what would make it allowed, and what not to do.
 pub fn denied(verdict: &Verdict) -> String {
-    format!("Not run. {}\nDo not try the same again.", reasons(verdict, true))
+    format!(
+        "Not run. {}\nDo not try the same again.",
+        reasons(verdict, true)
+    )
 }
 
 pub fn approval_void(verdict: &Verdict) -> String {
-    format!("Not run: what would run now is not what the person approved. {}", reasons(verdict, true))
+    format!(
+        "Not run: what would run now is not what the person approved. {}",
+        reasons(verdict, true)
+    )
 }
 
 fn reasons(verdict: &Verdict, with_fix: bool) -> String {
     let one = |reason: &gate::Reason| match with_fix && !reason.fix.is_empty() {
-        true => format!("{} (rule {}). Instead: {}", reason.text, reason.rule, reason.fix),
+        true => format!(
+            "{} (rule {}). Instead: {}",
+            reason.text, reason.rule, reason.fix
+        ),
         false => format!("{} ({})", reason.text, reason.rule),
     };
-    verdict.reasons.iter().map(one).collect::<Vec<_>>().join("\n")
+    verdict
+        .reasons
+        .iter()
+        .map(one)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// The event that opens a question about `call`; it shows everything that would run.
-pub fn approval_question(state: &State, limits: &Limits, call: &Call, verdict: &Verdict, in_doubt: bool) -> Event {
+pub fn approval_question(
+    state: &State,
+    limits: &Limits,
+    call: &Call,
+    verdict: &Verdict,
+    in_doubt: bool,
+) -> Event {
     let workspace = &state.opening.workspace;
     let digest = gate::digest(call, &workspace.path, &state.opening.owner, verdict);
     let code = short_code(&digest, call);
     let what = what_would_run(call, verdict);
     let pattern = verdict.pattern.as_ref().filter(|_| !in_doubt);
     let always = match pattern {
-        Some(pattern) => state.texts.say("always", &[("code", &code), ("pattern", &pattern.to_string())]),
+        Some(pattern) => state.texts.say(
+            "always",
+            &[("code", &code), ("pattern", &pattern.to_string())],
+        ),
         None => String::new(),
     };
     let question = state.texts.say(
@@ -80,7 +107,10 @@ fn what_would_run(call: &Call, verdict: &Verdict) -> String {
     if verdict.commands.is_empty() {
         return format!("```\n{} {}\n```", call.tool, call.arguments);
     }
-    let command = call.json().ok().and_then(|arguments| Some(arguments.get("command")?.as_str()?.to_owned()));
+    let command = call
+        .json()
+        .ok()
+        .and_then(|arguments| Some(arguments.get("command")?.as_str()?.to_owned()));
     match command {
         Some(command) => format!("```\n{command}\n```"),
         None => format!("```\n{} {}\n```", call.tool, call.arguments),
@@ -92,5 +122,9 @@ fn short_code(digest: &str, call: &Call) -> String {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
     use sha2::{Digest, Sha256};
     let bytes = Sha256::digest(format!("{digest} {}", call.id));
-    bytes.iter().take(4).map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect()
+    bytes
+        .iter()
+        .take(4)
+        .map(|byte| char::from(ALPHABET[usize::from(byte % 32)]))
+        .collect()
 }

@@ -24,17 +24,27 @@ use tokio_util::sync::CancellationToken;
 pub struct Assembly {
     pub hub: Arc<Hub>,
     pub shutdown: CancellationToken,
-    _lock: DataLock,
+    /// Held until this is dropped.
+    pub lock: DataLock,
 }
 
 /// Takes the data folder, and builds everything that works in it.
 ///
 /// # Errors
 /// Where the policy is wrong, the data folder cannot be used, or another process uses it.
-pub fn assemble(settings: &Settings, model: Model, workspace: PickWorkspace) -> Result<Assembly, CliError> {
+pub fn assemble(
+    settings: &Settings,
+    model: Model,
+    workspace: PickWorkspace,
+) -> Result<Assembly, CliError> {
     let policy = settings.policy()?;
     let data_dir = &settings.data_dir;
-    fs::create_dir_all(data_dir).map_err(|error| CliError::Failed(format!("make the data folder {}: {error}", data_dir.display())))?;
+    fs::create_dir_all(data_dir).map_err(|error| {
+        CliError::Failed(format!(
+            "make the data folder {}: {error}",
+            data_dir.display()
+        ))
+    })?;
     let lock = DataLock::take(data_dir).map_err(|error| CliError::Failed(error.to_string()))?;
     let environment = process::safe_environment(&settings.file.environment);
     let limits = &settings.limits;
@@ -47,7 +57,9 @@ pub fn assemble(settings: &Settings, model: Model, workspace: PickWorkspace) -> 
         },
         surroundings: surroundings(settings, &environment),
         environment: Arc::new(environment),
-        channels: Channels { whatsapp: settings.whatsapp.as_ref().map(graph) },
+        channels: Channels {
+            whatsapp: settings.whatsapp.as_ref().map(graph),
+        },
         offers: Offers::default(),
     };
     let shutdown = CancellationToken::new();
@@ -59,23 +71,40 @@ pub fn assemble(settings: &Settings, model: Model, workspace: PickWorkspace) -> 
         shutdown: shutdown.clone(),
     };
     let texts = Arc::new(settings.texts.clone());
-    let hub = Hub::new(surface, texts, data_dir, workspace).map_err(|error| CliError::Failed(error.to_string()))?;
-    Ok(Assembly { hub, shutdown, _lock: lock })
+    let hub = Hub::new(surface, texts, data_dir, workspace)
+        .map_err(|error| CliError::Failed(error.to_string()))?;
+    Ok(Assembly {
+        hub,
+        shutdown,
+        lock,
+    })
 }
 
 /// What the gate must know of this machine.
 pub fn surroundings(settings: &Settings, environment: &[(String, String)]) -> Surroundings {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| env::split_paths(value).collect());
+    let path = environment
+        .iter()
+        .find(|(name, _)| name == "PATH")
+        .map(|(_, value)| env::split_paths(value).collect());
     Surroundings {
-        own: vec![real(&settings.data_dir), real(&settings.home.join("config")), real(&settings.home.join(".env"))],
+        own: vec![
+            real(&settings.data_dir),
+            real(&settings.home.join("config")),
+            real(&settings.home.join(".env")),
+        ],
         home: env::var_os("HOME").map(PathBuf::from),
         path: path.unwrap_or_default(),
     }
 }
 
 fn graph(whatsapp: &crate::config::WhatsApp) -> Graph {
-    Graph::new(reqwest::Client::new(), &whatsapp.api_url, &whatsapp.phone_number_id, &whatsapp.access_token)
+    Graph::new(
+        reqwest::Client::new(),
+        &whatsapp.api_url,
+        &whatsapp.phone_number_id,
+        &whatsapp.access_token,
+    )
 }
 
 /// The model of the settings.
@@ -94,7 +123,11 @@ pub fn model(settings: &Settings) -> Result<Model, CliError> {
 }
 
 fn openai(model: &ModelSettings, stream: bool) -> Model {
-    Model::OpenAi(OpenAi::new(Address { base_url: model.base_url.clone(), key: model.key.clone(), stream }))
+    Model::OpenAi(OpenAi::new(Address {
+        base_url: model.base_url.clone(),
+        key: model.key.clone(),
+        stream,
+    }))
 }
 
 /// Always this folder.
@@ -102,10 +135,20 @@ fn openai(model: &ModelSettings, stream: bool) -> Model {
 /// # Errors
 /// Where it does not exist.
 pub fn fixed_workspace(folder: Option<&Path>) -> Result<PickWorkspace, CliError> {
-    let folder = folder.map(Path::to_owned).unwrap_or_else(|| PathBuf::from("."));
-    let path = folder.canonicalize().map_err(|error| CliError::Use(format!("the workspace {} cannot be used: {error}", folder.display())))?;
+    let folder = folder
+        .map(Path::to_owned)
+        .unwrap_or_else(|| PathBuf::from("."));
+    let path = folder.canonicalize().map_err(|error| {
+        CliError::Use(format!(
+            "the workspace {} cannot be used: {error}",
+            folder.display()
+        ))
+    })?;
     if !path.is_dir() {
-        return Err(CliError::Use(format!("the workspace {} is no folder", path.display())));
+        return Err(CliError::Use(format!(
+            "the workspace {} is no folder",
+            path.display()
+        )));
     }
     let workspace = reference(&path);
     Ok(Box::new(move || Ok(workspace.clone())))
@@ -125,7 +168,9 @@ fn pick(root: &Path, named: &str) -> Result<WorkspaceRef, String> {
     let found = match named {
         "" if children.len() == 1 => children.into_iter().next(),
         "" => None,
-        named => children.into_iter().find(|path| path.file_name().is_some_and(|name| name == named)),
+        named => children
+            .into_iter()
+            .find(|path| path.file_name().is_some_and(|name| name == named)),
     };
     found.map(|path| reference(&path)).ok_or_else(|| {
         format!("no workspace can be chosen in {}: it must hold one folder, or `workspace` in config/settings.toml must name one", root.display())
@@ -137,10 +182,19 @@ fn projects(root: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let real = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     let hidden = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with('.');
-    entries.filter(|entry| real(entry) && !hidden(entry)).map(|entry| entry.path()).collect()
+    entries
+        .filter(|entry| real(entry) && !hidden(entry))
+        .map(|entry| entry.path())
+        .collect()
 }
 
 fn reference(path: &Path) -> WorkspaceRef {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(|| "/".into());
-    WorkspaceRef { name, path: path.to_string_lossy().into_owned() }
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_else(|| "/".into());
+    WorkspaceRef {
+        name,
+        path: path.to_string_lossy().into_owned(),
+    }
 }

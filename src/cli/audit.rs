@@ -28,7 +28,11 @@ impl Audit {
         let texts = Arc::new(settings.texts.clone());
         let intact = paths.iter().filter(|path| verify(path, &texts)).count();
         println!("{intact} of {} journals verify", paths.len());
-        Ok(if intact == paths.len() { Exit::Done } else { Exit::Failed })
+        Ok(if intact == paths.len() {
+            Exit::Done
+        } else {
+            Exit::Failed
+        })
     }
 }
 
@@ -37,7 +41,10 @@ pub fn verify(path: &Path, texts: &Arc<Texts>) -> bool {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     match inspect(path, texts, |_| {}) {
         Ok((_, end)) if end.torn > 0 => {
-            println!("ok    {name}  {} lines, head {} (plus {} bytes of a torn last line, which never counted)", end.seq, end.head, end.torn);
+            println!(
+                "ok    {name}  {} lines, head {} (plus {} bytes of a torn last line, which never counted)",
+                end.seq, end.head, end.torn
+            );
             true
         }
         Ok((_, end)) => {

@@ -38,11 +38,21 @@ enum Typed {
 impl Chat {
     pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
         log_to_stderr("warn");
-        let (model, workspace) = (model(&settings)?, fixed_workspace(self.workspace.as_deref())?);
+        let (model, workspace) = (
+            model(&settings)?,
+            fixed_workspace(self.workspace.as_deref())?,
+        );
         block_on(async {
-            let Assembly { hub, shutdown, _lock } = assemble(&settings, model, workspace)?;
+            let Assembly {
+                hub,
+                shutdown,
+                lock: _lock,
+            } = assemble(&settings, model, workspace)?;
             let seen = hub.surface().observers.watch();
-            let session = hub.start(CHAT, OWNER).await.map_err(|error| CliError::Failed(error.to_string()))?;
+            let session = hub
+                .start(CHAT, OWNER)
+                .await
+                .map_err(|error| CliError::Failed(error.to_string()))?;
             let (typed, lines) = unbounded_channel();
             let printer = start_editor(&settings, typed)?;
             let shown = tokio::spawn(show(seen, session.clone(), printer));
@@ -56,8 +66,14 @@ impl Chat {
     }
 }
 
-async fn converse(hub: &Arc<Hub>, session: &str, mut lines: UnboundedReceiver<Typed>) -> Result<Exit, CliError> {
-    println!("Journeyman. Write what you want done; /help lists commands, Ctrl-C stops the work, twice leaves.");
+async fn converse(
+    hub: &Arc<Hub>,
+    session: &str,
+    mut lines: UnboundedReceiver<Typed>,
+) -> Result<Exit, CliError> {
+    println!(
+        "Journeyman. Write what you want done; /help lists commands, Ctrl-C stops the work, twice leaves."
+    );
     let mut interrupted = false;
     let mut session = session.to_owned();
     while let Some(typed) = lines.recv().await {
@@ -75,7 +91,9 @@ async fn converse(hub: &Arc<Hub>, session: &str, mut lines: UnboundedReceiver<Ty
             }
         };
         // After /new or /agent OBJECTIVE the chat's active session is another one.
-        let delivered = hub.deliver(CHAT, Inbound::text(clock::message_id(), OWNER, text)).await;
+        let delivered = hub
+            .deliver(CHAT, Inbound::text(clock::message_id(), OWNER, text))
+            .await;
         match delivered {
             Ok(delivered) => session = delivered.session,
             Err(error) => eprintln!("not taken by session {session}: {error}"),

@@ -21,7 +21,9 @@ use thiserror::Error;
 /// wrong about what happened.
 #[derive(Debug, Parser)]
 #[command(name = "journeyman", version, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 waits for an approval, 4 a limit was reached, 130 interrupted.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 3 waits for an approval, 4 a limit was reached, 130 interrupted."
+)]
 struct Arguments {
     /// Folder with .env and config/. Default: JOURNEYMAN_HOME, else the checkout when run in it, else the XDG folder
     #[arg(long, global = true, value_name = "DIR")]
@@ -119,7 +121,9 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let ended = match arguments.command {
         Command::Demo(demo) => demo.run(),
-        command => Settings::load(arguments.config.as_deref()).map_err(CliError::from).and_then(|settings| run(command, settings)),
+        command => Settings::load(arguments.config.as_deref())
+            .map_err(CliError::from)
+            .and_then(|settings| run(command, settings)),
     };
     let exit = ended.unwrap_or_else(|error| {
         eprintln!("journeyman: {error}");
@@ -162,5 +166,9 @@ fn log_to_stderr(default: &str) {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     // A second call in one process (tests) changes nothing.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .try_init();
 }

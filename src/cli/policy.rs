@@ -24,16 +24,25 @@ impl Policy {
         let Policy::Check { json, command } = self;
         let text = match command.as_slice() {
             [one] => one.clone(),
-            words => shlex::try_join(words.iter().map(String::as_str)).map_err(|error| CliError::Use(error.to_string()))?,
+            words => shlex::try_join(words.iter().map(String::as_str))
+                .map_err(|error| CliError::Use(error.to_string()))?,
         };
         let policy = settings.gate(true)?;
-        let here = std::env::current_dir().map_err(|error| CliError::Failed(format!("find this folder: {error}")))?;
+        let here = std::env::current_dir()
+            .map_err(|error| CliError::Failed(format!("find this folder: {error}")))?;
         let touches = [Touch::Command(text)];
-        let around = surroundings(settings, &process::safe_environment(&settings.file.environment));
+        let around = surroundings(
+            settings,
+            &process::safe_environment(&settings.file.environment),
+        );
         let facts = resolve::facts(&gate::wants(&policy, &touches), &here, &around);
         let verdict = gate::judge(&policy, &touches, &facts);
         if json {
-            println!("{}", serde_json::to_string(&verdict).map_err(|error| CliError::Failed(error.to_string()))?);
+            println!(
+                "{}",
+                serde_json::to_string(&verdict)
+                    .map_err(|error| CliError::Failed(error.to_string()))?
+            );
             return Ok(Exit::Done);
         }
         let word = match verdict.decision {
@@ -43,7 +52,10 @@ impl Policy {
         };
         println!("{word}");
         for reason in &verdict.reasons {
-            println!("- {} (rule {})\n  instead: {}", reason.text, reason.rule, reason.fix);
+            println!(
+                "- {} (rule {})\n  instead: {}",
+                reason.text, reason.rule, reason.fix
+            );
         }
         if !settings.write_enabled {
             println!("Note: AGENT_WRITE_ENABLED is false, so for now no command runs at all.");

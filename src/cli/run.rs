@@ -55,15 +55,28 @@ impl Run {
     pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
         log_to_stderr("warn");
         if self.objective.trim().is_empty() {
-            return Err(CliError::Use("the objective is empty: say what is to be done".into()));
+            return Err(CliError::Use(
+                "the objective is empty: say what is to be done".into(),
+            ));
         }
-        let (model, workspace) = (model(&settings)?, fixed_workspace(self.workspace.as_deref())?);
+        let (model, workspace) = (
+            model(&settings)?,
+            fixed_workspace(self.workspace.as_deref())?,
+        );
         block_on(async {
             let assembly = assemble(&settings, model, workspace)?;
             let seen = assembly.hub.surface().observers.watch();
             let chat = format!("run:{}", clock::message_id());
             let session = assembly.hub.start(&chat, OWNER).await.map_err(failed)?;
-            attend(assembly, session, OWNER.into(), self.how, seen, self.objective).await
+            attend(
+                assembly,
+                session,
+                OWNER.into(),
+                self.how,
+                seen,
+                self.objective,
+            )
+            .await
         })?
     }
 }
@@ -79,17 +92,33 @@ impl Resume {
             let seen = assembly.hub.surface().observers.watch();
             let owner = state.opening.owner.clone();
             if let Some((_, question)) = state.question() {
-                let Some(text) = assembly.hub.question_text(&self.session, &question.approval) else {
+                let Some(text) = assembly
+                    .hub
+                    .question_text(&self.session, &question.approval)
+                else {
                     return Err(CliError::Failed("the open question cannot be read".into()));
                 };
-                return Attendant::new(&assembly, self.session, owner, self.how).go_on(seen, &question.approval, &text, assembly).await;
+                return Attendant::new(&assembly, self.session, owner, self.how)
+                    .go_on(seen, &question.approval, &text, assembly)
+                    .await;
             }
             let left_alone = state.turn.is_some() || recovery::on_start(&state).is_some();
             if !left_alone && !reading::can_resume(&state) {
                 let status = reading::short_status(&state, &assembly.hub.surface().policy);
-                return Err(CliError::Use(format!("nothing to resume in session {}: {status}", self.session)));
+                return Err(CliError::Use(format!(
+                    "nothing to resume in session {}: {status}",
+                    self.session
+                )));
             }
-            attend(assembly, self.session, owner, self.how, seen, "/agent-resume".into()).await
+            attend(
+                assembly,
+                self.session,
+                owner,
+                self.how,
+                seen,
+                "/agent-resume".into(),
+            )
+            .await
         })?
     }
 }
@@ -137,11 +166,23 @@ struct Attendant {
 
 impl Attendant {
     fn new(assembly: &Assembly, session: String, owner: String, how: How) -> Self {
-        Self { hub: assembly.hub.clone(), session, owner, how, style: Style::of(&io::stderr()) }
+        Self {
+            hub: assembly.hub.clone(),
+            session,
+            owner,
+            how,
+            style: Style::of(&io::stderr()),
+        }
     }
 
     /// Answers the question that a session stopped at, and stays with it.
-    async fn go_on(self, mut seen: UnboundedReceiver<Seen>, code: &str, text: &str, assembly: Assembly) -> Result<Exit, CliError> {
+    async fn go_on(
+        self,
+        mut seen: UnboundedReceiver<Seen>,
+        code: &str,
+        text: &str,
+        assembly: Assembly,
+    ) -> Result<Exit, CliError> {
         self.say(&self.style.bold(text));
         let exit = match self.answer(code).await? {
             true => self.stay(&mut seen).await,
@@ -167,8 +208,12 @@ impl Attendant {
                 }
             };
             let record = match event {
-                Some(Seen::Recorded { session, record, .. }) if session == self.session => record,
-                Some(Seen::Stopped { session, why }) if session == self.session => return Err(CliError::Failed(why)),
+                Some(Seen::Recorded {
+                    session, record, ..
+                }) if session == self.session => record,
+                Some(Seen::Stopped { session, why }) if session == self.session => {
+                    return Err(CliError::Failed(why));
+                }
                 Some(_) => continue,
                 None => return Err(CliError::Failed("the session went away".into())),
             };
@@ -191,7 +236,9 @@ impl Attendant {
                 told.final_answer |= *kind == OutgoingKind::Final;
                 self.show_message(*kind, text);
             }
-            Event::ApprovalAsked { approval, question, .. } => {
+            Event::ApprovalAsked {
+                approval, question, ..
+            } => {
                 self.say(&self.style.bold(question));
                 if !self.answer(approval).await? {
                     return Ok(Some(self.leave_waiting(approval)));
@@ -204,7 +251,9 @@ impl Attendant {
                 }
             }
             Event::TurnEnded { reason, .. } => told.reason = Some(*reason),
-            Event::SendFinished { .. } => return Ok(told.reason.filter(|_| told.final_answer).map(Exit::of)),
+            Event::SendFinished { .. } => {
+                return Ok(told.reason.filter(|_| told.final_answer).map(Exit::of));
+            }
             _ => {}
         }
         Ok(None)
@@ -233,12 +282,19 @@ impl Attendant {
         }
         if self.how.no_approvals {
             self.say(&format!("denied by --no-approvals ({code})"));
-            self.tell(&format!("/deny {code} this run allows no approvals"), Via::Flag).await?;
+            self.tell(
+                &format!("/deny {code} this run allows no approvals"),
+                Via::Flag,
+            )
+            .await?;
             return Ok(true);
         }
         while let Some(line) = self.ask_person().await {
             self.tell(&line, Via::Text).await?;
-            let settles = read_reply(&line).is_some() || ["/approve", "/deny", "/cancel", "/stop"].iter().any(|word| line.starts_with(word));
+            let settles = read_reply(&line).is_some()
+                || ["/approve", "/deny", "/cancel", "/stop"]
+                    .iter()
+                    .any(|word| line.starts_with(word));
             if settles {
                 return Ok(true);
             }
@@ -248,10 +304,16 @@ impl Attendant {
 
     async fn answer_in_words(&self) -> Result<bool, CliError> {
         if self.how.yes || self.how.no_approvals {
-            self.tell("Nobody is here to answer. Go on as you think best, on the safe side.", Via::Flag).await?;
+            self.tell(
+                "Nobody is here to answer. Go on as you think best, on the safe side.",
+                Via::Flag,
+            )
+            .await?;
             return Ok(true);
         }
-        let Some(line) = self.ask_person().await else { return Ok(false) };
+        let Some(line) = self.ask_person().await else {
+            return Ok(false);
+        };
         self.tell(&line, Via::Text).await?;
         Ok(true)
     }
@@ -269,12 +331,22 @@ impl Attendant {
     }
 
     async fn tell(&self, text: &str, via: Via) -> Result<(), CliError> {
-        let message = Inbound { via, ..Inbound::text(clock::message_id(), self.owner.clone(), text) };
-        self.hub.deliver_to(&self.session, message).await.map(drop).map_err(failed)
+        let message = Inbound {
+            via,
+            ..Inbound::text(clock::message_id(), self.owner.clone(), text)
+        };
+        self.hub
+            .deliver_to(&self.session, message)
+            .await
+            .map(drop)
+            .map_err(failed)
     }
 
     fn leave_waiting(&self, what: &str) -> Exit {
-        self.say(&format!("Session {} waits for {what}. Answer with: journeyman resume {}", self.session, self.session));
+        self.say(&format!(
+            "Session {} waits for {what}. Answer with: journeyman resume {}",
+            self.session, self.session
+        ));
         Exit::Waiting
     }
 }

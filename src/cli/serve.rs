@@ -17,37 +17,60 @@ pub fn run(settings: Settings) -> Result<Exit, CliError> {
     }
     let (model, workspace) = (model(&settings)?, project_workspace(&settings)?);
     block_on(async {
-        let Assembly { hub, shutdown, _lock } = assemble(&settings, model, workspace)?;
+        let Assembly {
+            hub,
+            shutdown,
+            lock: _lock,
+        } = assemble(&settings, model, workspace)?;
         let listener = listen(&settings).await?;
         tokio::spawn(stop_on_signal(shutdown.clone()));
-        let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
+        let address = listener
+            .local_addr()
+            .map(|address| address.to_string())
+            .unwrap_or_default();
         tracing::info!(%address, data = %settings.data_dir.display(), "serving; the webhook is /webhook");
         serve(hub, &settings, listener, shutdown).await
     })?
 }
 
 async fn listen(settings: &Settings) -> Result<TcpListener, CliError> {
-    TcpListener::bind(settings.bind)
-        .await
-        .map_err(|error| CliError::Failed(format!("listen on {}: {error}. Stop what uses it, or set BIND_ADDR", settings.bind)))
+    TcpListener::bind(settings.bind).await.map_err(|error| {
+        CliError::Failed(format!(
+            "listen on {}: {error}. Stop what uses it, or set BIND_ADDR",
+            settings.bind
+        ))
+    })
 }
 
 /// Serves on `listener` until `shutdown`, then waits until every session reached its safe point.
 ///
 /// # Errors
 /// Where what an earlier process left cannot be read.
-pub async fn serve(hub: Arc<Hub>, settings: &Settings, listener: TcpListener, shutdown: CancellationToken) -> Result<Exit, CliError> {
-    hub.recover().map_err(|error| CliError::Failed(error.to_string()))?;
+pub async fn serve(
+    hub: Arc<Hub>,
+    settings: &Settings,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> Result<Exit, CliError> {
+    hub.recover()
+        .map_err(|error| CliError::Failed(error.to_string()))?;
     tokio::spawn(hub.clone().sweep());
     let router = server::router(hub.clone(), settings.whatsapp.clone());
-    let served = axum::serve(listener, router).with_graceful_shutdown(shutdown.cancelled_owned()).await;
+    let served = axum::serve(listener, router)
+        .with_graceful_shutdown(shutdown.cancelled_owned())
+        .await;
     hub.rest().await;
-    served.map(|()| Exit::Done).map_err(|error| CliError::Failed(format!("serve: {error}")))
+    served
+        .map(|()| Exit::Done)
+        .map_err(|error| CliError::Failed(format!("serve: {error}")))
 }
 
 /// The first signal drains, the second stops at once.
 async fn stop_on_signal(shutdown: CancellationToken) {
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut term), Ok(mut int)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
         tracing::error!("signals cannot be watched: stop the server by SIGKILL, nothing is lost");
         return;
     };

@@ -47,15 +47,33 @@ impl Sessions {
         }
         rows.sort_by(|a, b| b.updated_at.cmp(&a.updated_at));
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&rows).map_err(|error| CliError::Failed(error.to_string()))?);
+            println!(
+                "{}",
+                serde_json::to_string_pretty(&rows)
+                    .map_err(|error| CliError::Failed(error.to_string()))?
+            );
             return Ok(Exit::Done);
         }
         if rows.is_empty() {
             println!("No sessions yet. `journeyman demo` shows one.");
         }
         for row in rows {
-            let objective: String = row.objective.lines().next().unwrap_or_default().chars().take(60).collect();
-            println!("{}  {:<16} {:>3} rounds  {}  {}", row.id, row.status, row.rounds, &row.updated_at[..16].replace('T', " "), objective);
+            let objective: String = row
+                .objective
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(60)
+                .collect();
+            println!(
+                "{}  {:<16} {:>3} rounds  {}  {}",
+                row.id,
+                row.status,
+                row.rounds,
+                &row.updated_at[..16].replace('T', " "),
+                objective
+            );
         }
         Ok(Exit::Done)
     }
@@ -89,11 +107,15 @@ pub fn journals(data_dir: &Path) -> Result<Vec<PathBuf>, CliError> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
-    let fail = |error: std::io::Error| CliError::Failed(format!("read {}: {error}", folder.display()));
+    let fail =
+        |error: std::io::Error| CliError::Failed(format!("read {}: {error}", folder.display()));
     let mut paths = Vec::new();
     for entry in fs::read_dir(&folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
-        if path.extension().is_some_and(|extension| extension == "jsonl") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "jsonl")
+        {
             paths.push(path);
         }
     }
@@ -103,11 +125,17 @@ pub fn journals(data_dir: &Path) -> Result<Vec<PathBuf>, CliError> {
 
 /// The journal of a session.
 pub fn journal(data_dir: &Path, session: &str) -> Result<PathBuf, CliError> {
-    let plain = session.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    let path = data_dir.join("agent_sessions").join(format!("{session}.jsonl"));
+    let plain = session
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let path = data_dir
+        .join("agent_sessions")
+        .join(format!("{session}.jsonl"));
     match plain && path.is_file() {
         true => Ok(path),
-        false => Err(CliError::Use(format!("there is no session {session:?}; `journeyman sessions` lists them"))),
+        false => Err(CliError::Use(format!(
+            "there is no session {session:?}; `journeyman sessions` lists them"
+        ))),
     }
 }
 
@@ -119,7 +147,12 @@ impl Show {
         let inspected = inspect(&path, &texts, |record| {
             lines.push(match self.json {
                 true => serde_json::to_string(record).unwrap_or_default(),
-                false => format!("{:>5} {} {}", record.seq, &record.at.to_string()[11..23], describe(record)),
+                false => format!(
+                    "{:>5} {} {}",
+                    record.seq,
+                    &record.at.to_string()[11..23],
+                    describe(record)
+                ),
             });
         });
         lines.iter().for_each(|line| println!("{line}"));
@@ -136,26 +169,64 @@ impl Show {
 fn describe(record: &Record) -> String {
     const CHARS_MAX: usize = 140;
     let value = serde_json::to_value(&record.event).unwrap_or_default();
-    let name = value.get("event").and_then(|name| name.as_str()).unwrap_or_default().to_owned();
+    let name = value
+        .get("event")
+        .and_then(|name| name.as_str())
+        .unwrap_or_default()
+        .to_owned();
     let detail = match &record.event {
-        Event::SessionStarted(opening) => format!("{} in {} ({})", opening.chat, opening.workspace.path, opening.model),
+        Event::SessionStarted(opening) => format!(
+            "{} in {} ({})",
+            opening.chat, opening.workspace.path, opening.model
+        ),
         Event::MessageReceived { message } => format!("{}: {}", message.from, message.text),
         Event::ModelAnswered { answer, .. } => {
-            let calls: Vec<String> = answer.calls.iter().map(|call| format!("{} {} {}", call.id, call.tool, call.arguments)).collect();
+            let calls: Vec<String> = answer
+                .calls
+                .iter()
+                .map(|call| format!("{} {} {}", call.id, call.tool, call.arguments))
+                .collect();
             format!("{} {}", answer.text, calls.join(" · "))
         }
         Event::ModelFailed { kind, message, .. } => format!("{kind}: {message}"),
         Event::GateDecided { call, verdict, .. } => {
-            let rules: Vec<&str> = verdict.reasons.iter().map(|reason| reason.rule.as_str()).collect();
+            let rules: Vec<&str> = verdict
+                .reasons
+                .iter()
+                .map(|reason| reason.rule.as_str())
+                .collect();
             format!("{call} {:?} {}", verdict.decision, rules.join(", "))
         }
-        Event::ToolStarted { call, tool, approval, .. } => {
-            format!("{call} {tool}{}", approval.as_ref().map(|code| format!(" (approved as {code})")).unwrap_or_default())
+        Event::ToolStarted {
+            call,
+            tool,
+            approval,
+            ..
+        } => {
+            format!(
+                "{call} {tool}{}",
+                approval
+                    .as_ref()
+                    .map(|code| format!(" (approved as {code})"))
+                    .unwrap_or_default()
+            )
         }
-        Event::ToolFinished { call, outcome } => format!("{call} {:?} {}", outcome.status, outcome.output),
+        Event::ToolFinished { call, outcome } => {
+            format!("{call} {:?} {}", outcome.status, outcome.output)
+        }
         Event::ApprovalAsked { approval, call, .. } => format!("{approval} about {call}"),
-        Event::ApprovalGiven { approval, by, .. } => format!("{approval} by {} ({:?})", by.who, by.via),
-        Event::ApprovalRefused { approval, by, reason } => format!("{approval} by {} {}", by.who, reason.as_deref().unwrap_or_default()),
+        Event::ApprovalGiven { approval, by, .. } => {
+            format!("{approval} by {} ({:?})", by.who, by.via)
+        }
+        Event::ApprovalRefused {
+            approval,
+            by,
+            reason,
+        } => format!(
+            "{approval} by {} {}",
+            by.who,
+            reason.as_deref().unwrap_or_default()
+        ),
         Event::SendStarted { kind, text, .. } => format!("{kind:?}: {text}"),
         Event::PlanChanged { plan, .. } => format!("{}/{} done", plan.done(), plan.steps.len()),
         Event::TurnEnded { reason, text } => format!("{}: {text}", reason.word()),
@@ -167,7 +238,11 @@ fn describe(record: &Record) -> String {
             fields.to_string()
         }
     };
-    let flat: String = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CHARS_MAX).collect();
+    let flat: String = detail
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(CHARS_MAX)
+        .collect();
     format!("{name:<18} {flat}")
 }
 
@@ -178,17 +253,24 @@ impl Index {
         for name in ["journeyman.db", "journeyman.db-wal", "journeyman.db-shm"] {
             let path = settings.data_dir.join(name);
             match fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(&format!("remove {}: {error}", path.display()))),
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(fail(&format!("remove {}: {error}", path.display())));
+                }
                 _ => {}
             }
         }
-        let (store, texts) = (Store::new(&settings.data_dir), Arc::new(settings.texts.clone()));
+        let (store, texts) = (
+            Store::new(&settings.data_dir),
+            Arc::new(settings.texts.clone()),
+        );
         let mut sessions = 0;
         for path in journals(&settings.data_dir)? {
             let mut records = Vec::new();
             match inspect(&path, &texts, |record| records.push(record.clone())) {
                 Ok((state, end)) => {
-                    store.project(&records, &state, end.bytes).map_err(|error| fail(&error))?;
+                    store
+                        .project(&records, &state, end.bytes)
+                        .map_err(|error| fail(&error))?;
                     sessions += 1;
                 }
                 Err(error) => eprintln!("journeyman: {error}"),

@@ -2,9 +2,9 @@
 //!
 //! A door hands facts to the [`hub`](crate::hub) and shows what comes back. It decides nothing about the work.
 
-pub mod whatsapp; // webhooks in, Graph API out
 pub mod server; // the HTTP routes
-pub mod terminal; // what `chat` and `run` show
+pub mod terminal;
+pub mod whatsapp; // webhooks in, Graph API out // what `chat` and `run` show
 
 use crate::agent::event::{Opening, OutgoingKind, Record};
 use crate::agent::state::Outgoing;
@@ -30,9 +30,13 @@ impl Channels {
             // A terminal shows messages as they are recorded.
             return Ok(());
         };
-        let Some(graph) = &self.whatsapp else { return Err("WhatsApp is not configured".into()) };
+        let Some(graph) = &self.whatsapp else {
+            return Err("WhatsApp is not configured".into());
+        };
         let sent = match (outgoing.kind, &outgoing.approval) {
-            (OutgoingKind::Question, Some(code)) => send_question(graph, number, &outgoing.text, code).await,
+            (OutgoingKind::Question, Some(code)) => {
+                send_question(graph, number, &outgoing.text, code).await
+            }
             _ => send_texts(graph, number, &text::messages(&outgoing.text)).await,
         };
         sent.map_err(|error| error.to_string())
@@ -47,22 +51,40 @@ async fn send_texts(graph: &Graph, number: &str, texts: &[String]) -> Result<(),
 }
 
 /// The buttons' ids are the commands that they stand for.
-async fn send_question(graph: &Graph, number: &str, markdown: &str, code: &str) -> Result<(), GraphError> {
+async fn send_question(
+    graph: &Graph,
+    number: &str,
+    markdown: &str,
+    code: &str,
+) -> Result<(), GraphError> {
     let Some((before, last)) = text::question(markdown) else {
         return send_texts(graph, number, &text::messages(markdown)).await;
     };
     send_texts(graph, number, &before).await?;
     let (approve, deny) = (format!("/approve {code}"), format!("/deny {code}"));
-    graph.send_buttons(number, &last, &[(&approve, "Approve"), (&deny, "Deny")]).await.map(drop)
+    graph
+        .send_buttons(number, &last, &[(&approve, "Approve"), (&deny, "Deny")])
+        .await
+        .map(drop)
 }
 
 /// What can be watched: every line of a journal, and an answer while it is being written.
 #[derive(Debug, Clone)]
 pub enum Seen {
-    Recorded { session: String, chat: String, record: Arc<Record> },
-    Shown { session: String, delta: Delta },
+    Recorded {
+        session: String,
+        chat: String,
+        record: Arc<Record>,
+    },
+    Shown {
+        session: String,
+        delta: Delta,
+    },
     /// The session cannot go on in this process.
-    Stopped { session: String, why: String },
+    Stopped {
+        session: String,
+        why: String,
+    },
 }
 
 /// Who watches. Costs nothing while nobody does.
@@ -73,7 +95,10 @@ impl Observers {
     /// Everything from now on.
     pub fn watch(&self) -> UnboundedReceiver<Seen> {
         let (sender, receiver) = unbounded_channel();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(sender);
         receiver
     }
 
@@ -86,11 +111,17 @@ impl Observers {
     }
 
     pub fn shown(&self, opening: &Opening, delta: Delta) {
-        self.tell(|| Seen::Shown { session: opening.session.clone(), delta: delta.clone() });
+        self.tell(|| Seen::Shown {
+            session: opening.session.clone(),
+            delta: delta.clone(),
+        });
     }
 
     pub fn stopped(&self, session: &str, why: &str) {
-        self.tell(|| Seen::Stopped { session: session.to_owned(), why: why.to_owned() });
+        self.tell(|| Seen::Stopped {
+            session: session.to_owned(),
+            why: why.to_owned(),
+        });
     }
 
     fn tell(&self, seen: impl Fn() -> Seen) {

@@ -40,7 +40,10 @@ type Reply = (StatusCode, String);
 /// The routes.
 pub fn router(hub: Arc<Hub>, whatsapp: Option<WhatsApp>) -> Router {
     let body_bytes_max = hub.surface().policy.limits.body_bytes_max;
-    let front = Front { hub, whatsapp: whatsapp.map(Arc::new) };
+    let front = Front {
+        hub,
+        whatsapp: whatsapp.map(Arc::new),
+    };
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/webhook", get(verify).post(receive))
@@ -49,23 +52,46 @@ pub fn router(hub: Arc<Hub>, whatsapp: Option<WhatsApp>) -> Router {
 }
 
 async fn verify(State(front): State<Front>, Query(asked): Query<Verification>) -> Reply {
-    let Some(whatsapp) = &front.whatsapp else { return not_configured() };
-    match asked.mode == "subscribe" && signature::token_matches(&whatsapp.verify_token, &asked.token) {
+    let Some(whatsapp) = &front.whatsapp else {
+        return not_configured();
+    };
+    match asked.mode == "subscribe"
+        && signature::token_matches(&whatsapp.verify_token, &asked.token)
+    {
         true => (StatusCode::OK, asked.challenge),
-        false => reply(StatusCode::FORBIDDEN, "the verify token is not the one in WHATSAPP_VERIFY_TOKEN"),
+        false => reply(
+            StatusCode::FORBIDDEN,
+            "the verify token is not the one in WHATSAPP_VERIFY_TOKEN",
+        ),
     }
 }
 
-async fn receive(State(front): State<Front>, headers: HeaderMap, body: Result<Bytes, BytesRejection>) -> Reply {
-    let Some(whatsapp) = &front.whatsapp else { return not_configured() };
+async fn receive(
+    State(front): State<Front>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Reply {
+    let Some(whatsapp) = &front.whatsapp else {
+        return not_configured();
+    };
     let body = match body {
         Ok(body) => body,
-        Err(rejection) => return reply(rejection.status(), "the body is too large or did not arrive whole"),
+        Err(rejection) => {
+            return reply(
+                rejection.status(),
+                "the body is too large or did not arrive whole",
+            );
+        }
     };
-    let header = headers.get(SIGNATURE_HEADER).and_then(|value| value.to_str().ok());
+    let header = headers
+        .get(SIGNATURE_HEADER)
+        .and_then(|value| value.to_str().ok());
     if !signature::verify(&whatsapp.app_secret, header, &body) {
         tracing::warn!(bytes = body.len(), "webhook refused: bad signature");
-        return reply(StatusCode::UNAUTHORIZED, "the signature does not fit the body");
+        return reply(
+            StatusCode::UNAUTHORIZED,
+            "the signature does not fit the body",
+        );
     }
     let incoming = match payload::parse(&body) {
         Ok(incoming) => incoming,
@@ -84,12 +110,30 @@ async fn receive(State(front): State<Front>, headers: HeaderMap, body: Result<By
 }
 
 /// One message of a webhook. Who is not on the list gets nothing and costs nothing.
-async fn take(front: &Front, whatsapp: &WhatsApp, incoming: Incoming) -> Result<(), crate::hub::DeliverError> {
+async fn take(
+    front: &Front,
+    whatsapp: &WhatsApp,
+    incoming: Incoming,
+) -> Result<(), crate::hub::DeliverError> {
     let Incoming { id, from, kind, .. } = incoming;
-    let inbound = |text: String, via, unreadable| Inbound { id: id.clone(), from: from.clone(), text, via, unreadable };
+    let inbound = |text: String, via, unreadable| Inbound {
+        id: id.clone(),
+        from: from.clone(),
+        text,
+        via,
+        unreadable,
+    };
     let message = match kind {
-        Kind::Status { state, error: Some(error) } => {
-            tracing::warn!(state, code = error.code, title = error.title, "a message was not delivered");
+        Kind::Status {
+            state,
+            error: Some(error),
+        } => {
+            tracing::warn!(
+                state,
+                code = error.code,
+                title = error.title,
+                "a message was not delivered"
+            );
             return Ok(());
         }
         Kind::Status { .. } => return Ok(()),
@@ -101,7 +145,10 @@ async fn take(front: &Front, whatsapp: &WhatsApp, incoming: Incoming) -> Result<
         tracing::info!("message of a number that is not in ALLOWED_PHONE_NUMBERS dropped");
         return Ok(());
     }
-    let delivered = front.hub.deliver(&format!("whatsapp:{from}"), message).await?;
+    let delivered = front
+        .hub
+        .deliver(&format!("whatsapp:{from}"), message)
+        .await?;
     if delivered.fresh {
         // A courtesy: whether it arrives changes nothing.
         let world = front.hub.surface().world.clone();
@@ -119,5 +166,8 @@ fn reply(status: StatusCode, text: &str) -> Reply {
 }
 
 fn not_configured() -> Reply {
-    reply(StatusCode::NOT_FOUND, "WhatsApp is not configured here (see .env.example)")
+    reply(
+        StatusCode::NOT_FOUND,
+        "WhatsApp is not configured here (see .env.example)",
+    )
 }

@@ -14,7 +14,9 @@ impl Style {
     pub fn of(stream: &impl IsTerminal) -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Self { colour: stream.is_terminal() && !refused && !dumb }
+        Self {
+            colour: stream.is_terminal() && !refused && !dumb,
+        }
     }
 
     pub fn dim(self, text: &str) -> String {
@@ -26,7 +28,11 @@ impl Style {
     }
 
     fn wrap(self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.colour {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
     }
 
     /// A message, with the lines of a diff in it coloured.
@@ -55,7 +61,9 @@ impl Style {
 pub fn activity(event: &Event) -> Option<String> {
     match event {
         Event::ModelAnswered { answer, .. } if !answer.calls.is_empty() => {
-            let call = |call: &crate::agent::event::Call| format!("→ {} {}", call.tool, shortened(&call.arguments));
+            let call = |call: &crate::agent::event::Call| {
+                format!("→ {} {}", call.tool, shortened(&call.arguments))
+            };
             Some(answer.calls.iter().map(call).collect::<Vec<_>>().join("\n"))
         }
         Event::ToolFinished { outcome, .. } => {
@@ -77,6 +85,14 @@ pub fn is_aside(kind: OutgoingKind) -> bool {
 
 fn shortened(text: &str) -> String {
     const CHARS_MAX: usize = 100;
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CHARS_MAX).collect();
-    if text.chars().count() > CHARS_MAX { format!("{line}…") } else { line }
+    let line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(CHARS_MAX)
+        .collect();
+    if text.chars().count() > CHARS_MAX {
+        format!("{line}…")
+    } else {
+        line
+    }
 }

@@ -3,8 +3,33 @@
 //! The gate never names a tool: it judges declared [`Touch`]es. It resolves nothing itself: programs and paths are
 //! looked up by the world beforehand and arrive as [`Facts`]. Merging is always strictest wins (behaviour, decisions).
 
+/// The proof that a call was let through.
+mod approved;
+/// Verdicts: what a call needs looked up, and what the gate says about it.
+mod judge;
+/// What programs make of their words.
+mod options;
+/// Paths in words.
+mod paths;
+/// The policy file and the settings.
+mod policy;
+/// A person's yes or no.
+mod reply;
+/// Rules of the policy file.
+mod rules;
+/// Text to simple commands.
+mod shell;
+/// Words as bash joins them.
+mod words;
+
+pub use approved::{Approved, Circumstances, Runnable, Ticket, admit, digest};
+pub use judge::{judge, wants};
+pub use policy::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
+pub use reply::{Reply, read_reply};
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Runs now, waits for the person, or never runs. Ordered: the greater one is the stricter one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -58,6 +83,15 @@ pub struct Pattern {
     pub program: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subcommand: Option<String>,
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.subcommand {
+            Some(subcommand) => write!(f, "{} {subcommand}", self.program),
+            None => f.write_str(&self.program),
+        }
+    }
 }
 
 /// What a call touches, as its tool declares it.

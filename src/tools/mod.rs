@@ -3,15 +3,98 @@
 //! A tool says what it touches before it runs ([`Tool::touches`], pure), gets nothing but an [`Approved`] call, and
 //! reaches the outside only through its [`Reach`]. Its result is bounded text for a model. It never asks, never judges.
 
-use crate::agent::event::{Call, EffectClass, Expectation, Outcome};
+use crate::agent::event::{Call, EffectClass, Expectation, Outcome, Status};
 use crate::agent::plan::Plan;
 use crate::gate::{Approved, Touch};
 use crate::world::process::Processes;
 use crate::world::workspace::Workspace;
-use serde_json::Value;
+use arguments::{args, schema_of};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+// Looking.
+mod list_files;
+mod read_lines;
+mod search;
+// Changing.
+mod apply_patch;
+mod preview_patch;
+mod write_file;
+// Running.
+mod run_command;
+// The repository.
+mod git_commit;
+mod git_diff;
+mod git_status;
+// The plan, and the person.
+mod create_task_plan;
+mod get_task_plan;
+mod request_user_approval;
+mod update_task_status;
+// What several of them need.
+mod arguments; // schemas, and what does not fit them
+mod nearest; // where a text that was not found should have been
+mod patch; // search-replace edits, pure
+mod repository; // git's answers
+mod text; // bounded text
+mod walk; // the files that a model may see
+
+/// The table, in the order in which the model reads it.
+static TOOLS: [Tool; 14] = [
+    list_files::TOOL,
+    search::TOOL,
+    read_lines::TOOL,
+    write_file::TOOL,
+    preview_patch::TOOL,
+    apply_patch::TOOL,
+    run_command::TOOL,
+    git_status::TOOL,
+    git_diff::TOOL,
+    git_commit::TOOL,
+    create_task_plan::TOOL,
+    update_task_status::TOOL,
+    get_task_plan::TOOL,
+    request_user_approval::TOOL,
+];
+
+/// Every tool there is.
+pub fn all() -> &'static [Tool] {
+    &TOOLS
+}
+
+pub fn find(name: &str) -> Option<&'static Tool> {
+    TOOLS.iter().find(|tool| tool.name == name)
+}
+
+/// The tools that a model is offered, in the shape of OpenAI's functions. Without the write switch, only those that
+/// neither write nor execute.
+pub fn offered(write_enabled: bool) -> Vec<Value> {
+    let offers = TOOLS
+        .iter()
+        .filter(|tool| write_enabled || tool.class == EffectClass::Pure);
+    let function = |tool: &Tool| json!({"name": tool.name, "description": tool.about.trim(), "parameters": (tool.schema)()});
+    offers
+        .map(|tool| json!({"type": "function", "function": function(tool)}))
+        .collect()
+}
+
+/// Whether the arguments fit the tool's schema. Every misfit is named, with its JSON pointer and what was expected.
+pub fn validate(tool: &Tool, arguments: &Value) -> Result<(), String> {
+    static VALIDATORS: [OnceLock<jsonschema::Validator>; TOOLS.len()] =
+        [const { OnceLock::new() }; TOOLS.len()];
+    let at = TOOLS
+        .iter()
+        .position(|other| other.name == tool.name)
+        .expect("BUG: a tool that is not in the table");
+    arguments::check(
+        tool,
+        VALIDATORS[at].get_or_init(|| arguments::validator(tool)),
+        arguments,
+    )
+}
 
 /// One row of the table.
 pub struct Tool {
@@ -35,16 +118,50 @@ pub enum Action {
         expect: Option<ExpectFn>,
     },
     /// In the session's own plan: the next plan, and the text that the model reads.
-    Plan(fn(&Plan, &Value) -> Result<(Option<Plan>, String), String>),
+    Plan(PlanFn),
     /// A question to the person, whose next plain message is the result.
     Question(fn(&Value) -> String),
 }
 
-pub type RunFn = fn(Approved<Call>, Arc<Reach>) -> Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub type RunFn = fn(Approved<Call>, Arc<Reach>) -> RunFuture;
+pub type RunFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub type PlanFn = fn(&Plan, &Value) -> Result<(Option<Plan>, String), String>;
 pub type ExpectFn = fn(&Value, &Workspace) -> Option<Expectation>;
 
 /// Everything of the outside that a tool may use.
 pub struct Reach {
+    /// Whose call it is; named in commits.
+    pub session: String,
     pub workspace: Workspace,
     pub processes: Processes,
+}
+
+/// Runs a tool that works on files, off the async threads. A panic goes on to whoever started the effect.
+fn blocking<A>(
+    call: Approved<Call>,
+    reach: Arc<Reach>,
+    class: EffectClass,
+    work: fn(Approved<A>, &Reach) -> Outcome,
+) -> RunFuture
+where
+    A: DeserializeOwned + Send + 'static,
+{
+    Box::pin(async move {
+        let mut outcome = match call.typed::<A>() {
+            Err(error) => Outcome::failed(error),
+            Ok(approved) => match tokio::task::spawn_blocking(move || work(approved, &reach)).await
+            {
+                Ok(outcome) => outcome,
+                Err(broken) => match broken.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_) => Outcome::new(
+                        Status::Unknown,
+                        "The program was stopped while the tool ran.",
+                    ),
+                },
+            },
+        };
+        outcome.consequential = class != EffectClass::Pure;
+        outcome
+    })
 }

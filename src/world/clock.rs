@@ -11,7 +11,11 @@ pub fn now() -> Timestamp {
 /// A fresh session id: date and time for people, the rest against collisions.
 pub fn session_id() -> String {
     let random = uuid::Uuid::now_v7().simple().to_string();
-    format!("{}-{}", Utc::now().format("%Y%m%d-%H%M%S"), &random[random.len() - 6..])
+    format!(
+        "{}-{}",
+        Utc::now().format("%Y%m%d-%H%M%S"),
+        &random[random.len() - 6..]
+    )
 }
 
 /// A fresh id for a message that comes from no channel with ids of its own.

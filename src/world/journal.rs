@@ -20,10 +20,20 @@ const HASH_FIELD_BYTES: usize = 9 + 64 + 2;
 /// What can go wrong with a journal.
 #[derive(Debug, Error)]
 pub enum JournalError {
-    #[error("{verb} {path}: {source}. Nothing after the last complete line counts as done; free the disk or make it writable, then start again")]
-    Io { verb: &'static str, path: PathBuf, source: io::Error },
+    #[error(
+        "{verb} {path}: {source}. Nothing after the last complete line counts as done; free the disk or make it writable, then start again"
+    )]
+    Io {
+        verb: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
     #[error("{path} is damaged at line {line}: {what}. The lines before it are intact")]
-    Damaged { path: PathBuf, line: u64, what: String },
+    Damaged {
+        path: PathBuf,
+        line: u64,
+        what: String,
+    },
     #[error("{path} has no complete line: it is no journal")]
     Empty { path: PathBuf },
     #[error("an earlier write to {path} failed; this process must not append to it any more")]
@@ -55,14 +65,38 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError::Io`], also where the file exists already.
-    pub fn create(path: &Path, at: Timestamp, first: Event) -> Result<(Self, Record), JournalError> {
-        let fail = |verb| move |source| JournalError::Io { verb, path: path.to_owned(), source };
-        let file = OpenOptions::new().create_new(true).append(true).open(path).map_err(fail("create"))?;
-        let mut journal = Self { path: path.to_owned(), file, seq: 0, head: GENESIS.into(), bytes: 0, unsynced: false, poisoned: false };
+    pub fn create(
+        path: &Path,
+        at: Timestamp,
+        first: Event,
+    ) -> Result<(Self, Record), JournalError> {
+        let fail = |verb| {
+            move |source| JournalError::Io {
+                verb,
+                path: path.to_owned(),
+                source,
+            }
+        };
+        let file = OpenOptions::new()
+            .create_new(true)
+            .append(true)
+            .open(path)
+            .map_err(fail("create"))?;
+        let mut journal = Self {
+            path: path.to_owned(),
+            file,
+            seq: 0,
+            head: GENESIS.into(),
+            bytes: 0,
+            unsynced: false,
+            poisoned: false,
+        };
         let record = journal.append(journal.next(at, first))?;
         journal.sync()?;
         if let Some(folder) = path.parent() {
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(fail("sync the folder of"))?;
+            File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .map_err(fail("sync the folder of"))?;
         }
         Ok((journal, record))
     }
@@ -71,8 +105,17 @@ impl Journal {
     ///
     /// # Errors
     /// What [`read`] says, or the first error of `each`.
-    pub fn open(path: &Path, mut each: impl FnMut(Record) -> Result<(), String>) -> Result<Self, JournalError> {
-        let fail = |verb| move |source| JournalError::Io { verb, path: path.to_owned(), source };
+    pub fn open(
+        path: &Path,
+        mut each: impl FnMut(Record) -> Result<(), String>,
+    ) -> Result<Self, JournalError> {
+        let fail = |verb| {
+            move |source| JournalError::Io {
+                verb,
+                path: path.to_owned(),
+                source,
+            }
+        };
         let mut refused = None;
         let end = read(path, |record| {
             let line = record.seq;
@@ -81,19 +124,42 @@ impl Journal {
             }
         })?;
         if let Some((line, what)) = refused {
-            return Err(JournalError::Damaged { path: path.to_owned(), line, what });
+            return Err(JournalError::Damaged {
+                path: path.to_owned(),
+                line,
+                what,
+            });
         }
-        let file = OpenOptions::new().append(true).open(path).map_err(fail("open"))?;
+        let file = OpenOptions::new()
+            .append(true)
+            .open(path)
+            .map_err(fail("open"))?;
         if end.torn > 0 {
             set_aside(path, end.bytes, end.torn).map_err(fail("set aside the torn end of"))?;
-            file.set_len(end.bytes).and_then(|()| file.sync_all()).map_err(fail("cut the torn end of"))?;
+            file.set_len(end.bytes)
+                .and_then(|()| file.sync_all())
+                .map_err(fail("cut the torn end of"))?;
         }
-        Ok(Self { path: path.to_owned(), file, seq: end.seq, head: end.head, bytes: end.bytes, unsynced: false, poisoned: false })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            seq: end.seq,
+            head: end.head,
+            bytes: end.bytes,
+            unsynced: false,
+            poisoned: false,
+        })
     }
 
     /// The next line, chained but not yet written: it can be judged before it becomes history.
     pub fn next(&self, at: Timestamp, event: Event) -> Line {
-        let mut record = Record { seq: self.seq + 1, at, event, prev: self.head.clone(), hash: String::new() };
+        let mut record = Record {
+            seq: self.seq + 1,
+            at,
+            event,
+            prev: self.head.clone(),
+            hash: String::new(),
+        };
         let mut bytes = serde_json::to_vec(&record).expect("BUG: every event serialises");
         // `…,"hash":""}` → the line without `hash`, its digest, and the field again.
         bytes.truncate(bytes.len() - br#","hash":""}"#.len());
@@ -108,12 +174,20 @@ impl Journal {
     /// [`JournalError::Io`]; the journal takes nothing more after that.
     pub fn append(&mut self, line: Line) -> Result<Record, JournalError> {
         let Line { record, bytes } = line;
-        assert_eq!(record.seq, self.seq + 1, "BUG: a line is appended out of order");
+        assert_eq!(
+            record.seq,
+            self.seq + 1,
+            "BUG: a line is appended out of order"
+        );
         if self.poisoned {
-            return Err(JournalError::Poisoned { path: self.path.clone() });
+            return Err(JournalError::Poisoned {
+                path: self.path.clone(),
+            });
         }
         self.unsynced = true;
-        self.file.write_all(&bytes).map_err(|source| self.poison("append to", source))?;
+        self.file
+            .write_all(&bytes)
+            .map_err(|source| self.poison("append to", source))?;
         self.seq = record.seq;
         self.head.clone_from(&record.hash);
         self.bytes += bytes.len() as u64;
@@ -128,7 +202,9 @@ impl Journal {
         if !self.unsynced {
             return Ok(());
         }
-        self.file.sync_data().map_err(|source| self.poison("sync", source))?;
+        self.file
+            .sync_data()
+            .map_err(|source| self.poison("sync", source))?;
         self.unsynced = false;
         Ok(())
     }
@@ -144,7 +220,11 @@ impl Journal {
 
     fn poison(&mut self, verb: &'static str, source: io::Error) -> JournalError {
         self.poisoned = true;
-        JournalError::Io { verb, path: self.path.clone(), source }
+        JournalError::Io {
+            verb,
+            path: self.path.clone(),
+            source,
+        }
     }
 }
 
@@ -183,9 +263,18 @@ pub struct End {
 /// # Errors
 /// [`JournalError::Damaged`] with the line where the chain breaks; [`JournalError::Empty`]; [`JournalError::Io`].
 pub fn read(path: &Path, mut each: impl FnMut(Record)) -> Result<End, JournalError> {
-    let fail = |source| JournalError::Io { verb: "read", path: path.to_owned(), source };
+    let fail = |source| JournalError::Io {
+        verb: "read",
+        path: path.to_owned(),
+        source,
+    };
     let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(fail)?);
-    let mut end = End { seq: 0, head: GENESIS.into(), bytes: 0, torn: 0 };
+    let mut end = End {
+        seq: 0,
+        head: GENESIS.into(),
+        bytes: 0,
+        torn: 0,
+    };
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -198,26 +287,41 @@ pub fn read(path: &Path, mut each: impl FnMut(Record)) -> Result<End, JournalErr
             break;
         }
         line.pop();
-        let record = check(&line, &end).map_err(|what| JournalError::Damaged { path: path.to_owned(), line: end.seq + 1, what })?;
+        let record = check(&line, &end).map_err(|what| JournalError::Damaged {
+            path: path.to_owned(),
+            line: end.seq + 1,
+            what,
+        })?;
         end.seq = record.seq;
         end.head.clone_from(&record.hash);
         end.bytes += bytes;
         each(record);
     }
     if end.seq == 0 {
-        return Err(JournalError::Empty { path: path.to_owned() });
+        return Err(JournalError::Empty {
+            path: path.to_owned(),
+        });
     }
     Ok(end)
 }
 
 fn check(line: &[u8], before: &End) -> Result<Record, String> {
-    let record: Record = serde_json::from_slice(line).map_err(|error| format!("not a journal line ({error})"))?;
-    let body = line.len().checked_sub(HASH_FIELD_BYTES).map(|end| &line[..end]).ok_or("too short")?;
+    let record: Record =
+        serde_json::from_slice(line).map_err(|error| format!("not a journal line ({error})"))?;
+    let body = line
+        .len()
+        .checked_sub(HASH_FIELD_BYTES)
+        .map(|end| &line[..end])
+        .ok_or("too short")?;
     if chain(&before.head, body) != record.hash || record.prev != before.head {
         return Err("its hash does not fit".into());
     }
     if record.seq != before.seq + 1 {
-        return Err(format!("its number is {}, not {}", record.seq, before.seq + 1));
+        return Err(format!(
+            "its number is {}, not {}",
+            record.seq,
+            before.seq + 1
+        ));
     }
     Ok(record)
 }

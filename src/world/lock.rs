@@ -8,9 +8,13 @@ use thiserror::Error;
 /// Why the folder cannot be taken.
 #[derive(Debug, Error)]
 pub enum LockError {
-    #[error("the data folder {folder} is in use by process {pid}. Stop it first, or set another DATA_DIR")]
+    #[error(
+        "the data folder {folder} is in use by process {pid}. Stop it first, or set another DATA_DIR"
+    )]
     Held { folder: PathBuf, pid: String },
-    #[error("the data folder {folder} cannot be written: {source}. Make it writable, or set another DATA_DIR")]
+    #[error(
+        "the data folder {folder} cannot be written: {source}. Make it writable, or set another DATA_DIR"
+    )]
     Io { folder: PathBuf, source: io::Error },
 }
 
@@ -24,16 +28,28 @@ impl DataLock {
     /// # Errors
     /// [`LockError::Held`] with the other process's id; [`LockError::Io`].
     pub fn take(folder: &Path) -> Result<Self, LockError> {
-        let fail = |source| LockError::Io { folder: folder.to_owned(), source };
+        let fail = |source| LockError::Io {
+            folder: folder.to_owned(),
+            source,
+        };
         let path = folder.join("lock");
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail)?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(fail)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
                 // Only for the message: without it the lock is held all the same.
                 let _ = file.read_to_string(&mut pid);
-                return Err(LockError::Held { folder: folder.to_owned(), pid: pid.trim().to_owned() });
+                return Err(LockError::Held {
+                    folder: folder.to_owned(),
+                    pid: pid.trim().to_owned(),
+                });
             }
             Err(TryLockError::Error(source)) => return Err(fail(source)),
         }

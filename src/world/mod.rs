@@ -4,15 +4,16 @@
 //! impossible to go on is an error.
 
 pub mod clock; // time and fresh names
-pub mod lock; // one writer a data folder
 pub mod journal; // the truth, on disk
-pub mod store; // SQLite, derived from journals
+pub mod lock; // one writer a data folder
 pub mod model; // who answers
+pub mod notes; // what a session has read and written
 pub mod process; // the one spawn
-pub mod workspace; // the one file opening
-pub mod resolve; // facts for the gate
+pub mod resolve;
+pub mod store; // SQLite, derived from journals
+pub mod workspace; // the one file opening // facts for the gate
 
-use crate::agent::event::{Call, CallId, Event, ExpectedFile, Expectation, Outcome, Probe, Status};
+use crate::agent::event::{Call, CallId, Event, Expectation, ExpectedFile, Outcome, Probe, Status};
 use crate::agent::state::Outgoing;
 use crate::agent::step::{Effect, Look};
 use crate::doors::Channels;
@@ -47,8 +48,13 @@ pub struct Offers {
 
 impl Default for Offers {
     fn default() -> Self {
-        let raw = |write| serde_json::value::to_raw_value(&tools::offered(write)).expect("BUG: schemas serialise");
-        Self { reading: raw(false), all: raw(true) }
+        let raw = |write| {
+            serde_json::value::to_raw_value(&tools::offered(write)).expect("BUG: schemas serialise")
+        };
+        Self {
+            reading: raw(false),
+            all: raw(true),
+        }
     }
 }
 
@@ -67,9 +73,27 @@ impl World {
     /// Performs an effect whose intent is on disk; the event is its outcome.
     pub async fn perform(self: Arc<Self>, effect: Effect, scene: Scene) -> Event {
         match effect {
-            Effect::AskModel { round, model, messages, write_enabled } => {
-                let tools = if write_enabled { &self.offers.all } else { &self.offers.reading };
-                self.ask_model(&Request { round, model: &model, messages: &messages, tools }, &scene).await
+            Effect::AskModel {
+                round,
+                model,
+                messages,
+                write_enabled,
+            } => {
+                let tools = if write_enabled {
+                    &self.offers.all
+                } else {
+                    &self.offers.reading
+                };
+                self.ask_model(
+                    &Request {
+                        round,
+                        model: &model,
+                        messages: &messages,
+                        tools,
+                    },
+                    &scene,
+                )
+                .await
             }
             Effect::RunTool { call, tool, .. } => self.run_tool(call, tool, &scene).await,
             Effect::Send { outgoing } => self.send(&outgoing, &scene).await,
@@ -86,10 +110,16 @@ impl World {
             }
         };
         match answered {
-            Ok(answer) => Event::ModelAnswered { round: request.round, answer },
-            Err((error, attempts)) => {
-                Event::ModelFailed { round: request.round, kind: error.kind().into(), message: error.to_string(), attempts }
-            }
+            Ok(answer) => Event::ModelAnswered {
+                round: request.round,
+                answer,
+            },
+            Err((error, attempts)) => Event::ModelFailed {
+                round: request.round,
+                kind: error.kind().into(),
+                message: error.to_string(),
+                attempts,
+            },
         }
     }
 
@@ -97,28 +127,52 @@ impl World {
         let id = call.get().id.clone();
         let started = Instant::now();
         let processes = Processes::new(self.environment.clone(), scene.cancel.clone());
-        let reach = Arc::new(Reach { session: scene.session.clone(), workspace: scene.workspace.clone(), processes });
+        let reach = Arc::new(Reach {
+            session: scene.session.clone(),
+            workspace: scene.workspace.clone(),
+            processes,
+        });
         let outcome = match tools::find(tool).map(|tool| &tool.action) {
             Some(Action::World { run, .. }) => run(call, reach).await,
             _ => Outcome::failed(format!("BUG: {tool} does not act on the world")),
         };
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Event::ToolFinished { call: id, outcome: Outcome { duration_ms, ..outcome } }
+        Event::ToolFinished {
+            call: id,
+            outcome: Outcome {
+                duration_ms,
+                ..outcome
+            },
+        }
     }
 
     async fn send(&self, outgoing: &Outgoing, scene: &Scene) -> Event {
         let error = self.channels.send(&scene.chat, outgoing).await.err();
-        Event::SendFinished { send: outgoing.send, error }
+        Event::SendFinished {
+            send: outgoing.send,
+            error,
+        }
     }
 
     /// Answers a look: at once, without consequences.
     pub fn look(&self, look: Look, policy: &GatePolicy, workspace: &Workspace) -> Event {
         match look {
             Look::Examine { call, touches } => {
-                let facts = resolve::facts(&gate::wants(policy, &touches), workspace.root(), &self.surroundings);
-                Event::CallExamined { expect: expectation(&call, workspace), call: call.id, facts }
+                let facts = resolve::facts(
+                    &gate::wants(policy, &touches),
+                    workspace.root(),
+                    &self.surroundings,
+                );
+                Event::CallExamined {
+                    expect: expectation(&call, workspace),
+                    call: call.id,
+                    facts,
+                }
             }
-            Look::Probe { call, expect } => Event::CallProbed { call, probe: probe(expect.as_ref(), workspace) },
+            Look::Probe { call, expect } => Event::CallProbed {
+                call,
+                probe: probe(expect.as_ref(), workspace),
+            },
         }
     }
 }
@@ -126,28 +180,49 @@ impl World {
 /// What a panic in an effect is recorded as: nobody knows how far it came.
 pub fn broken_tool(call: CallId) -> Event {
     let text = "The tool broke (a bug of Journeyman). It may or may not have had effects: check before you go on.";
-    Event::ToolFinished { call, outcome: Outcome { consequential: true, ..Outcome::new(Status::Unknown, text) } }
+    Event::ToolFinished {
+        call,
+        outcome: Outcome {
+            consequential: true,
+            ..Outcome::new(Status::Unknown, text)
+        },
+    }
 }
 
 fn expectation(call: &Call, workspace: &Workspace) -> Option<Expectation> {
-    let Action::World { expect: Some(expect), .. } = &tools::find(&call.tool)?.action else { return None };
+    let Action::World {
+        expect: Some(expect),
+        ..
+    } = &tools::find(&call.tool)?.action
+    else {
+        return None;
+    };
     expect(&call.json().ok()?, workspace)
 }
 
 /// Compares files with what they were before and should be after.
 fn probe(expect: Option<&Expectation>, workspace: &Workspace) -> Probe {
     let Some(expect) = expect.filter(|expect| !expect.files.is_empty()) else {
-        return Probe::Unclear { why: "it leaves no trace that could be checked".into() };
+        return Probe::Unclear {
+            why: "it leaves no trace that could be checked".into(),
+        };
     };
     let is = |file: &ExpectedFile, wanted: &Option<String>| workspace.digest(&file.path) == *wanted;
     if expect.files.iter().all(|file| is(file, &file.after)) {
         let names: Vec<&str> = expect.files.iter().map(|file| file.path.as_str()).collect();
-        return Probe::Happened { output: format!("Done (found in place after an interruption): {}", names.join(", ")) };
+        return Probe::Happened {
+            output: format!(
+                "Done (found in place after an interruption): {}",
+                names.join(", ")
+            ),
+        };
     }
     if expect.files.iter().all(|file| is(file, &file.before)) {
         return Probe::DidNotHappen;
     }
-    Probe::Unclear { why: "files are neither as before nor as after".into() }
+    Probe::Unclear {
+        why: "files are neither as before nor as after".into(),
+    }
 }
 
 /// Opens the folder that a session works in.
@@ -155,5 +230,6 @@ fn probe(expect: Option<&Expectation>, workspace: &Workspace) -> Probe {
 /// # Errors
 /// A sentence that names the folder and what is wrong with it.
 pub fn open_workspace(path: &Path) -> Result<Workspace, String> {
-    Workspace::open(path).map_err(|error| format!("The workspace {} cannot be opened: {error}", path.display()))
+    Workspace::at(path)
+        .map_err(|error| format!("The workspace {} cannot be opened: {error}", path.display()))
 }

@@ -25,8 +25,26 @@ const GIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Variables that processes inherit; no token and no key is among them.
 const SAFE_ENVIRONMENT: &[&str] = &[
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME",
-    "GOPATH", "GOCACHE", "GOMODCACHE", "JAVA_HOME", "NVM_DIR", "PYENV_ROOT", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "GOPATH",
+    "GOCACHE",
+    "GOMODCACHE",
+    "JAVA_HOME",
+    "NVM_DIR",
+    "PYENV_ROOT",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
 ];
 
 /// What to start. No shell is involved unless `program` is one.
@@ -79,7 +97,10 @@ pub struct Processes {
 
 impl Processes {
     pub fn new(environment: Arc<Vec<(String, String)>>, cancel: CancellationToken) -> Self {
-        Self { environment, cancel }
+        Self {
+            environment,
+            cancel,
+        }
     }
 
     /// Runs a process to its end, its time limit or the call's cancellation. Never fails: what went wrong is in `exit`.
@@ -88,11 +109,21 @@ impl Processes {
     pub async fn run(&self, _call: &CallId, launch: Launch) -> Finished {
         let started = Instant::now();
         let mut command = Command::new(&launch.program);
-        command.args(&launch.args).current_dir(&launch.cwd).env_clear();
+        command
+            .args(&launch.args)
+            .current_dir(&launch.cwd)
+            .env_clear();
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.envs(launch.env.iter().map(|(name, value)| (name, value)));
-        command.stdin(if launch.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.stdin(if launch.stdin.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        });
+        command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
         // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe and touches no memory.
         unsafe { command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(io::Error::from)) };
         let mut child = match command.spawn() {
@@ -124,23 +155,63 @@ impl Processes {
         }
         group.signal(Signal::SIGKILL);
         let (stdout, stderr) = tokio::join!(collect(stdout), collect(stderr));
-        Finished { exit, stdout, stderr, duration_ms: elapsed_ms(started) }
+        Finished {
+            exit,
+            stdout,
+            stderr,
+            duration_ms: elapsed_ms(started),
+        }
     }
 
     /// Runs git with everything neutralised that could start a program or ask for something: hooks, pager, monitor,
     /// external diff, editor, prompts, signing.
-    pub async fn git(&self, call: &CallId, cwd: &Path, args: &[&str], stdin: Option<Vec<u8>>) -> Finished {
+    pub async fn git(
+        &self,
+        call: &CallId,
+        cwd: &Path,
+        args: &[&str],
+        stdin: Option<Vec<u8>>,
+    ) -> Finished {
         const NEUTRAL: &[&str] = &[
-            "--no-pager", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "diff.external=", "-c",
-            "core.pager=cat", "-c", "commit.gpgSign=false", "-c", "tag.gpgSign=false", "-c", "core.quotePath=false", "-c",
-            "protocol.ext.allow=never", "-c", "color.ui=false", "-c", "gc.auto=0",
+            "--no-pager",
+            "-c",
+            "core.hooksPath=/dev/null",
+            "-c",
+            "core.fsmonitor=false",
+            "-c",
+            "diff.external=",
+            "-c",
+            "core.pager=cat",
+            "-c",
+            "commit.gpgSign=false",
+            "-c",
+            "tag.gpgSign=false",
+            "-c",
+            "core.quotePath=false",
+            "-c",
+            "protocol.ext.allow=never",
+            "-c",
+            "color.ui=false",
+            "-c",
+            "gc.auto=0",
         ];
-        let env = [("GIT_TERMINAL_PROMPT", "0"), ("GIT_OPTIONAL_LOCKS", "0"), ("GIT_EDITOR", "true"), ("GIT_ASKPASS", "true")];
+        let env = [
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            ("GIT_EDITOR", "true"),
+            ("GIT_ASKPASS", "true"),
+        ];
         let launch = Launch {
             program: "git".into(),
-            args: NEUTRAL.iter().chain(args).map(|arg| (*arg).to_owned()).collect(),
+            args: NEUTRAL
+                .iter()
+                .chain(args)
+                .map(|arg| (*arg).to_owned())
+                .collect(),
             cwd: cwd.to_owned(),
-            env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            env: env
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .to_vec(),
             timeout: GIT_TIMEOUT,
             stdin,
         };
@@ -150,8 +221,13 @@ impl Processes {
 
 /// The safe part of this process's own environment, plus the names that the configuration adds.
 pub fn safe_environment(more: &[String]) -> Vec<(String, String)> {
-    let names = SAFE_ENVIRONMENT.iter().copied().chain(more.iter().map(String::as_str));
-    let mut environment: Vec<_> = names.filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))).collect();
+    let names = SAFE_ENVIRONMENT
+        .iter()
+        .copied()
+        .chain(more.iter().map(String::as_str));
+    let mut environment: Vec<_> = names
+        .filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)))
+        .collect();
     environment.push(("TERM".into(), "dumb".into()));
     environment
 }
@@ -192,7 +268,12 @@ struct Group(Option<Pid>);
 
 impl Group {
     fn of(child: &Child) -> Self {
-        Self(child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw))
+        Self(
+            child
+                .id()
+                .and_then(|id| i32::try_from(id).ok())
+                .map(Pid::from_raw),
+        )
     }
 
     fn signal(&self, signal: Signal) {
@@ -211,7 +292,9 @@ impl Drop for Group {
 
 async fn capture(pipe: Option<impl AsyncRead + Unpin>) -> Capture {
     let mut captured = Capture::default();
-    let Some(mut pipe) = pipe else { return captured };
+    let Some(mut pipe) = pipe else {
+        return captured;
+    };
     let mut buffer = vec![0; 16 * 1024];
     // An error on a pipe means that its other end is gone: what was read stands.
     while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
@@ -226,7 +309,10 @@ async fn collect(mut reader: tokio::task::JoinHandle<Capture>) -> Capture {
         Ok(Ok(captured)) => captured,
         Ok(Err(_)) | Err(_) => {
             reader.abort();
-            Capture { head: b"[output lost: a process kept the pipe open]".to_vec(), ..Capture::default() }
+            Capture {
+                head: b"[output lost: a process kept the pipe open]".to_vec(),
+                ..Capture::default()
+            }
         }
     }
 }
@@ -250,7 +336,12 @@ fn not_started(launch: &Launch, error: &io::Error, started: Instant) -> Finished
         io::ErrorKind::PermissionDenied => format!("not executable: {}", launch.program),
         _ => format!("{}: {error}", launch.program),
     };
-    Finished { exit: Exit::NotStarted(why), stdout: Capture::default(), stderr: Capture::default(), duration_ms: elapsed_ms(started) }
+    Finished {
+        exit: Exit::NotStarted(why),
+        stdout: Capture::default(),
+        stderr: Capture::default(),
+        duration_ms: elapsed_ms(started),
+    }
 }
 
 fn elapsed_ms(started: Instant) -> u64 {

@@ -5,7 +5,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-const SYSTEM_FOLDERS: &[&str] = &["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
+const SYSTEM_FOLDERS: &[&str] = &[
+    "/bin",
+    "/sbin",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/local/bin",
+    "/usr/local/sbin",
+];
 
 /// Where things are on this machine.
 #[derive(Debug, Clone)]
@@ -19,21 +26,36 @@ pub struct Surroundings {
 
 /// The facts that `wants` asks for, seen from `root`.
 pub fn facts(wants: &Wants, root: &Path, surroundings: &Surroundings) -> Facts {
-    let paths = wants.paths.iter().map(|path| (path.clone(), path_fact(path, root, surroundings)));
-    let programs = wants.programs.iter().map(|name| (name.clone(), program_fact(name, root, surroundings)));
-    Facts { paths: paths.collect(), programs: programs.collect() }
+    let paths = wants
+        .paths
+        .iter()
+        .map(|path| (path.clone(), path_fact(path, root, surroundings)));
+    let programs = wants
+        .programs
+        .iter()
+        .map(|name| (name.clone(), program_fact(name, root, surroundings)));
+    Facts {
+        paths: paths.collect(),
+        programs: programs.collect(),
+    }
 }
 
 fn path_fact(written: &str, root: &Path, surroundings: &Surroundings) -> PathFact {
     let resolved = follow(&absolute(written, root, surroundings.home.as_deref()));
     let place = place(&resolved, root, &surroundings.own);
-    PathFact { exists: resolved.symlink_metadata().is_ok(), resolved: resolved.to_string_lossy().into_owned(), place }
+    PathFact {
+        exists: resolved.symlink_metadata().is_ok(),
+        resolved: resolved.to_string_lossy().into_owned(),
+        place,
+    }
 }
 
 fn absolute(written: &str, root: &Path, home: Option<&Path>) -> PathBuf {
     match (written.strip_prefix('~'), home) {
         (Some(""), Some(home)) => home.to_owned(),
-        (Some(rest), Some(home)) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
+        (Some(rest), Some(home)) if rest.starts_with('/') => {
+            home.join(rest.trim_start_matches('/'))
+        }
         _ => root.join(written),
     }
 }
@@ -87,8 +109,13 @@ fn place(resolved: &Path, root: &Path, own: &[PathBuf]) -> Place {
     if own.iter().any(|folder| resolved.starts_with(folder)) {
         return Place::OwnData;
     }
-    let Ok(inside) = resolved.strip_prefix(root) else { return Place::Outside };
-    match inside.components().any(|component| component.as_os_str() == ".git") {
+    let Ok(inside) = resolved.strip_prefix(root) else {
+        return Place::Outside;
+    };
+    match inside
+        .components()
+        .any(|component| component.as_os_str() == ".git")
+    {
         true => Place::GitInternals,
         false => Place::Workspace,
     }
@@ -98,15 +125,24 @@ fn program_fact(name: &str, root: &Path, surroundings: &Surroundings) -> Program
     if name.contains('/') {
         let written = absolute(name, root, surroundings.home.as_deref());
         let known_folder = written.parent().is_some_and(|folder| {
-            SYSTEM_FOLDERS.iter().any(|system| folder == Path::new(system)) || surroundings.path.iter().any(|known| folder == known)
+            SYSTEM_FOLDERS
+                .iter()
+                .any(|system| folder == Path::new(system))
+                || surroundings.path.iter().any(|known| folder == known)
         });
         return match written.is_file() {
             true if known_folder => judge_program(&written, root),
-            true => ProgramFact::Untrusted { path: written.to_string_lossy().into_owned() },
+            true => ProgramFact::Untrusted {
+                path: written.to_string_lossy().into_owned(),
+            },
             false => ProgramFact::Missing,
         };
     }
-    let found = surroundings.path.iter().map(|folder| folder.join(name)).find(|path| is_executable(path));
+    let found = surroundings
+        .path
+        .iter()
+        .map(|folder| folder.join(name))
+        .find(|path| is_executable(path));
     match found {
         Some(path) => judge_program(&path, root),
         None => ProgramFact::Missing,
@@ -121,7 +157,9 @@ fn judge_program(path: &Path, root: &Path) -> ProgramFact {
     let shown = path.to_string_lossy().into_owned();
     let real = follow(path);
     let folders = [path.parent(), real.parent()].into_iter().flatten();
-    let loose = folders.into_iter().any(|folder| folder.starts_with(root) || world_writable(folder));
+    let loose = folders
+        .into_iter()
+        .any(|folder| folder.starts_with(root) || world_writable(folder));
     let owner = fs::metadata(&real).map(|meta| (meta.uid(), meta.mode()));
     match owner {
         _ if loose => ProgramFact::Untrusted { path: shown },

@@ -31,7 +31,9 @@ const SCHEMA: &str = "
 
 /// SQLite's word, with what was being done.
 #[derive(Debug, Error)]
-#[error("{verb} {path}: {source}. The table is derived: the file can be deleted, it is made again from the journals")]
+#[error(
+    "{verb} {path}: {source}. The table is derived: the file can be deleted, it is made again from the journals"
+)]
 pub struct StoreError {
     verb: &'static str,
     path: PathBuf,
@@ -59,11 +61,22 @@ pub struct SessionRow {
 
 impl Store {
     pub fn new(data_dir: &Path) -> Self {
-        Self { path: data_dir.join("journeyman.db"), connection: Mutex::new(None) }
+        Self {
+            path: data_dir.join("journeyman.db"),
+            connection: Mutex::new(None),
+        }
     }
 
-    fn with<T>(&self, verb: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        let fail = |source| StoreError { verb, path: self.path.clone(), source };
+    fn with<T>(
+        &self,
+        verb: &'static str,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let fail = |source| StoreError {
+            verb,
+            path: self.path.clone(),
+            source,
+        };
         let mut guard = self.lock();
         let connection = match guard.take() {
             Some(connection) => connection,
@@ -76,21 +89,26 @@ impl Store {
 
     fn lock(&self) -> MutexGuard<'_, Option<Connection>> {
         // A panic while the lock was held can only have lost a derived row.
-        self.connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.connection
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The session that a chat's next message belongs to.
     pub fn active_session(&self, chat: &str) -> Result<Option<String>, StoreError> {
         let sql = "SELECT id FROM sessions WHERE chat = ?1 AND closed = 0 ORDER BY last_message_at DESC, id DESC LIMIT 1";
         self.with("look up the active session in", |db| {
-            db.prepare_cached(sql)?.query_row([chat], |row| row.get(0)).optional()
+            db.prepare_cached(sql)?
+                .query_row([chat], |row| row.get(0))
+                .optional()
         })
     }
 
     /// Whether this message came before.
     pub fn has_seen(&self, chat: &str, message: &str) -> Result<bool, StoreError> {
         self.with("look up a message in", |db| {
-            db.prepare_cached("SELECT 1 FROM seen WHERE chat = ?1 AND message = ?2")?.exists([chat, message])
+            db.prepare_cached("SELECT 1 FROM seen WHERE chat = ?1 AND message = ?2")?
+                .exists([chat, message])
         })
     }
 
@@ -119,31 +137,50 @@ impl Store {
     pub fn known(&self) -> Result<HashMap<String, u64>, StoreError> {
         self.with("list the journals known to", |db| {
             let mut statement = db.prepare("SELECT id, bytes FROM sessions")?;
-            statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?.collect()
+            statement
+                .query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?
+                .collect()
         })
     }
 
     /// Sessions with a question that expired before `now_ms`: id and chat.
     pub fn expired(&self, now_ms: i64) -> Result<Vec<(String, String)>, StoreError> {
-        self.pairs("look for expired questions in", "SELECT id, chat FROM sessions WHERE expires_at <= ?1", now_ms)
+        self.pairs(
+            "look for expired questions in",
+            "SELECT id, chat FROM sessions WHERE expires_at <= ?1",
+            now_ms,
+        )
     }
 
     /// Sessions of a dead process that have something left to do or to say: id and chat.
     pub fn unfinished(&self) -> Result<Vec<(String, String)>, StoreError> {
-        self.pairs("look for unfinished sessions in", "SELECT id, chat FROM sessions WHERE unfinished = ?1", 1)
+        self.pairs(
+            "look for unfinished sessions in",
+            "SELECT id, chat FROM sessions WHERE unfinished = ?1",
+            1,
+        )
     }
 
-    fn pairs(&self, verb: &'static str, sql: &str, parameter: i64) -> Result<Vec<(String, String)>, StoreError> {
+    fn pairs(
+        &self,
+        verb: &'static str,
+        sql: &str,
+        parameter: i64,
+    ) -> Result<Vec<(String, String)>, StoreError> {
         self.with(verb, |db| {
             let mut statement = db.prepare_cached(sql)?;
-            statement.query_map([parameter], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+            statement
+                .query_map([parameter], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
         })
     }
 
     /// The chat of a session.
     pub fn chat_of(&self, session: &str) -> Result<Option<String>, StoreError> {
         self.with("look up a session in", |db| {
-            db.prepare_cached("SELECT chat FROM sessions WHERE id = ?1")?.query_row([session], |row| row.get(0)).optional()
+            db.prepare_cached("SELECT chat FROM sessions WHERE id = ?1")?
+                .query_row([session], |row| row.get(0))
+                .optional()
         })
     }
 
@@ -151,8 +188,16 @@ impl Store {
     pub fn project(&self, records: &[Record], state: &State, bytes: u64) -> Result<(), StoreError> {
         self.with("write to", |db| {
             db.execute_batch("BEGIN")?;
-            let written = project_session(db, state, bytes).and_then(|()| records.iter().try_for_each(|record| project_record(db, record, state)));
-            db.execute_batch(if written.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+            let written = project_session(db, state, bytes).and_then(|()| {
+                records
+                    .iter()
+                    .try_for_each(|record| project_record(db, record, state))
+            });
+            db.execute_batch(if written.is_ok() {
+                "COMMIT"
+            } else {
+                "ROLLBACK"
+            })?;
             written
         })
     }
@@ -162,7 +207,9 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     let db = Connection::open(path)?;
     db.busy_timeout(std::time::Duration::from_secs(5))?;
     // Derived data: a lost transaction is projected again, so no fsync for each.
-    db.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -512;")?;
+    db.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -512;",
+    )?;
     let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if version != SCHEMA_VERSION {
         db.execute_batch(SCHEMA)?;
@@ -176,24 +223,42 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
     match &record.event {
         Event::MessageReceived { message } => {
             let sql = "INSERT OR IGNORE INTO seen (chat, message, session) VALUES (?1, ?2, ?3)";
-            db.prepare_cached(sql)?.execute([&state.opening.chat, &message.id, session])?;
+            db.prepare_cached(sql)?
+                .execute([&state.opening.chat, &message.id, session])?;
             let sql = "UPDATE sessions SET last_message_at = ?2 WHERE id = ?1";
-            db.prepare_cached(sql)?.execute([session, &record.at.to_string()])?;
+            db.prepare_cached(sql)?
+                .execute([session, &record.at.to_string()])?;
             if !message.text.trim_start().starts_with('/') {
                 let sql = "UPDATE sessions SET objective = ?2 WHERE id = ?1 AND objective = ''";
                 db.prepare_cached(sql)?.execute([session, &message.text])?;
             }
         }
         Event::GateDecided { call, verdict, .. } if !verdict.commands.is_empty() => {
-            let argvs = verdict.commands.iter().map(|command| shlex::try_join(command.argv.iter().map(String::as_str)).unwrap_or_default());
+            let argvs = verdict.commands.iter().map(|command| {
+                shlex::try_join(command.argv.iter().map(String::as_str)).unwrap_or_default()
+            });
             let command = argvs.collect::<Vec<_>>().join(" ; ");
-            let decision = serde_json::to_value(verdict.decision).ok().and_then(|d| Some(d.as_str()?.to_owned())).unwrap_or_default();
+            let decision = serde_json::to_value(verdict.decision)
+                .ok()
+                .and_then(|d| Some(d.as_str()?.to_owned()))
+                .unwrap_or_default();
             let sql = "INSERT OR IGNORE INTO agent_command_log (session, call, at, command, decision) VALUES (?1, ?2, ?3, ?4, ?5)";
-            db.prepare_cached(sql)?.execute([session, &call.0, &record.at.to_string(), &command, &decision])?;
+            db.prepare_cached(sql)?.execute([
+                session,
+                &call.0,
+                &record.at.to_string(),
+                &command,
+                &decision,
+            ])?;
         }
         Event::ToolFinished { call, outcome } if outcome.status != Status::Denied => {
             let sql = "UPDATE agent_command_log SET exit_code = ?3, duration_ms = ?4 WHERE session = ?1 AND call = ?2";
-            db.prepare_cached(sql)?.execute(params![session, call.0, outcome.exit_code, outcome.duration_ms as i64])?;
+            db.prepare_cached(sql)?.execute(params![
+                session,
+                call.0,
+                outcome.exit_code,
+                outcome.duration_ms as i64
+            ])?;
         }
         _ => {}
     }
@@ -207,15 +272,26 @@ fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Resu
     let opening = &state.opening;
     let expires_at = state.next_expiry().map(|(_, at)| at.0);
     db.prepare_cached(sql)?.execute(params![
-        opening.session, opening.chat, opening.workspace.path, status(state), state.rounds, state.now.to_string(),
-        state.closed, expires_at, bytes as i64, unfinished(state)
+        opening.session,
+        opening.chat,
+        opening.workspace.path,
+        status(state),
+        state.rounds,
+        state.now.to_string(),
+        state.closed,
+        expires_at,
+        bytes as i64,
+        unfinished(state)
     ])?;
     Ok(())
 }
 
 /// Whether a process that finds this session must wake it.
 fn unfinished(state: &State) -> bool {
-    let working = state.turn.as_ref().is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
+    let working = state
+        .turn
+        .as_ref()
+        .is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
     working || !state.unread.is_empty() || !state.outbox.is_empty()
 }
 

@@ -1,2 +1,5 @@
-//! One integration binary; one file per promise.
+//! One integration binary; one file a promise to the user.
+
+mod gate;
+mod tools;
 mod whatsapp;

@@ -35,22 +35,36 @@ pub enum Delta {
     /// The answer starts over: what was shown of it is void.
     Restart,
     /// The server asked to wait.
-    Waiting { seconds: u64, why: String },
+    Waiting {
+        seconds: u64,
+        why: String,
+    },
 }
 
 /// Why there is no answer, in words for a person.
 #[derive(Debug, Clone, Error)]
 pub enum ModelError {
-    #[error("The model's server refused the key ({status}): {message} Check OPENAI_API_KEY (and OPENAI_BASE_URL, which it is for).")]
+    #[error(
+        "The model's server refused the key ({status}): {message} Check OPENAI_API_KEY (and OPENAI_BASE_URL, which it is for)."
+    )]
     Key { status: u16, message: String },
-    #[error("The model's server does not know {model:?} at this address: {message} Check AGENT_MODEL and OPENAI_BASE_URL.")]
+    #[error(
+        "The model's server does not know {model:?} at this address: {message} Check AGENT_MODEL and OPENAI_BASE_URL."
+    )]
     UnknownModel { model: String, message: String },
-    #[error("The model's server at {base_url} cannot be reached: {message}. Check OPENAI_BASE_URL, and that the server runs.")]
+    #[error(
+        "The model's server at {base_url} cannot be reached: {message}. Check OPENAI_BASE_URL, and that the server runs."
+    )]
     Unreachable { base_url: String, message: String },
-    #[error("The conversation is longer than the model's window: {message} Start afresh with /new, or use a model with a larger window.")]
+    #[error(
+        "The conversation is longer than the model's window: {message} Start afresh with /new, or use a model with a larger window."
+    )]
     ContextOverflow { message: String },
     #[error("The model's server is rate limiting ({message}).")]
-    RateLimited { message: String, retry_after: Option<Duration> },
+    RateLimited {
+        message: String,
+        retry_after: Option<Duration>,
+    },
     #[error("The account at the model's server has no quota left: {message}")]
     Quota { message: String },
     #[error("The model's server failed ({status}): {message}")]
@@ -83,7 +97,10 @@ impl ModelError {
     /// Whether the same request may succeed a little later.
     fn is_transient(&self) -> bool {
         match self {
-            ModelError::Unreachable { .. } | ModelError::RateLimited { .. } | ModelError::Server { .. } | ModelError::Truncated { .. } => true,
+            ModelError::Unreachable { .. }
+            | ModelError::RateLimited { .. }
+            | ModelError::Server { .. }
+            | ModelError::Truncated { .. } => true,
             ModelError::Key { .. }
             | ModelError::UnknownModel { .. }
             | ModelError::ContextOverflow { .. }
@@ -115,7 +132,12 @@ impl Model {
     ///
     /// # Errors
     /// The last [`ModelError`], with the number of requests.
-    pub async fn ask(&self, request: &Request<'_>, patience: Patience, show: &(dyn Fn(Delta) + Sync)) -> Result<Answer, (ModelError, u32)> {
+    pub async fn ask(
+        &self,
+        request: &Request<'_>,
+        patience: Patience,
+        show: &(dyn Fn(Delta) + Sync),
+    ) -> Result<Answer, (ModelError, u32)> {
         let mut attempt = 1;
         loop {
             let answered = match self {
@@ -123,14 +145,25 @@ impl Model {
                 Model::Scripted(model) => model.ask_once(request, show).await,
             };
             let error = match answered {
-                Ok(answer) => return Ok(Answer { attempts: attempt, ..answer }),
+                Ok(answer) => {
+                    return Ok(Answer {
+                        attempts: attempt,
+                        ..answer
+                    });
+                }
                 Err(error) => error,
             };
             let wait = error.retry_after().unwrap_or_else(|| backoff(attempt));
-            if !error.is_transient() || attempt >= patience.attempts_max || wait > patience.retry_after_max {
+            if !error.is_transient()
+                || attempt >= patience.attempts_max
+                || wait > patience.retry_after_max
+            {
                 return Err((error, attempt));
             }
-            show(Delta::Waiting { seconds: wait.as_secs(), why: error.to_string() });
+            show(Delta::Waiting {
+                seconds: wait.as_secs(),
+                why: error.to_string(),
+            });
             tokio::time::sleep(wait).await;
             show(Delta::Restart);
             attempt += 1;

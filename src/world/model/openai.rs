@@ -10,7 +10,7 @@ use crate::agent::event::Answer;
 use async_openai::Client;
 use async_openai::config::OpenAIConfig;
 use async_openai::error::OpenAIError;
-use async_openai::executor::HttpRequestFactory;
+use async_openai::middleware::HttpRequestFactory;
 use futures_util::StreamExt;
 use serde::Serialize;
 use serde_json::Value;
@@ -34,7 +34,10 @@ pub struct Address {
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Address").field("base_url", &self.base_url).field("stream", &self.stream).finish_non_exhaustive()
+        f.debug_struct("Address")
+            .field("base_url", &self.base_url)
+            .field("stream", &self.stream)
+            .finish_non_exhaustive()
     }
 }
 
@@ -67,7 +70,10 @@ fn is_empty_list(raw: &&RawValue) -> bool {
 
 impl OpenAi {
     pub fn new(address: Address) -> Self {
-        Self { address, client: OnceLock::new() }
+        Self {
+            address,
+            client: OnceLock::new(),
+        }
     }
 
     pub(super) async fn ask_once(
@@ -77,7 +83,9 @@ impl OpenAi {
         show: &(dyn Fn(Delta) + Sync),
     ) -> Result<Answer, ModelError> {
         let started = Instant::now();
-        let stream_options = self.address.stream.then_some(StreamOptions { include_usage: true });
+        let stream_options = self.address.stream.then_some(StreamOptions {
+            include_usage: true,
+        });
         let body = Body {
             model: request.model,
             messages: request.messages,
@@ -94,14 +102,27 @@ impl OpenAi {
         Ok(answer)
     }
 
-    async fn streamed(&self, body: &Body<'_>, silence_max: Duration, show: &(dyn Fn(Delta) + Sync)) -> Result<Assembly, ModelError> {
-        let silent = || ModelError::Truncated { message: format!("nothing came for {} s", silence_max.as_secs()) };
+    async fn streamed(
+        &self,
+        body: &Body<'_>,
+        silence_max: Duration,
+        show: &(dyn Fn(Delta) + Sync),
+    ) -> Result<Assembly, ModelError> {
+        let silent = || ModelError::Truncated {
+            message: format!("nothing came for {} s", silence_max.as_secs()),
+        };
         let mut assembly = Assembly::default();
         let client = self.client();
         let chat = client.chat();
-        let opened = tokio::time::timeout(silence_max, chat.create_stream_byot::<_, Chunk>(body)).await;
-        let mut stream = opened.map_err(|_| silent())?.map_err(|error| self.explain(body.model, error))?;
-        while let Some(chunk) = tokio::time::timeout(silence_max, stream.next()).await.map_err(|_| silent())? {
+        let opened =
+            tokio::time::timeout(silence_max, chat.create_stream_byot::<_, Chunk>(body)).await;
+        let mut stream = opened
+            .map_err(|_| silent())?
+            .map_err(|error| self.explain(body.model, error))?;
+        while let Some(chunk) = tokio::time::timeout(silence_max, stream.next())
+            .await
+            .map_err(|_| silent())?
+        {
             let chunk = chunk.map_err(|error| self.explain(body.model, error))?;
             if let Some(text) = assembly.take(chunk)? {
                 show(Delta::Text(text));
@@ -110,13 +131,22 @@ impl OpenAi {
         Ok(assembly)
     }
 
-    async fn whole(&self, body: &Body<'_>, silence_max: Duration, show: &(dyn Fn(Delta) + Sync)) -> Result<Assembly, ModelError> {
+    async fn whole(
+        &self,
+        body: &Body<'_>,
+        silence_max: Duration,
+        show: &(dyn Fn(Delta) + Sync),
+    ) -> Result<Assembly, ModelError> {
         let mut assembly = Assembly::default();
         let client = self.client();
         let chat = client.chat();
         let answered = tokio::time::timeout(silence_max, chat.create_byot::<_, Chunk>(body)).await;
-        let silent = |_| ModelError::Truncated { message: format!("nothing came for {} s", silence_max.as_secs()) };
-        let chunk = answered.map_err(silent)?.map_err(|error| self.explain(body.model, error))?;
+        let silent = |_| ModelError::Truncated {
+            message: format!("nothing came for {} s", silence_max.as_secs()),
+        };
+        let chunk = answered
+            .map_err(silent)?
+            .map_err(|error| self.explain(body.model, error))?;
         if let Some(text) = assembly.take(chunk)? {
             show(Delta::Text(text));
         }
@@ -126,15 +156,22 @@ impl OpenAi {
     fn client(&self) -> &Client<OpenAIConfig> {
         self.client.get_or_init(|| {
             let http = reqwest::Client::new();
-            let config = OpenAIConfig::new().with_api_base(&self.address.base_url).with_api_key(&self.address.key);
+            let config = OpenAIConfig::new()
+                .with_api_base(&self.address.base_url)
+                .with_api_key(&self.address.key);
             let service = tower::service_fn(move |factory: HttpRequestFactory| {
                 let http = http.clone();
                 async move {
-                    let response = http.execute(factory.build().await?).await.map_err(OpenAIError::Reqwest)?;
+                    let response = http
+                        .execute(factory.build().await?)
+                        .await
+                        .map_err(OpenAIError::Reqwest)?;
                     if response.status().is_success() {
                         return Ok::<_, OpenAIError>(response);
                     }
-                    Err(OpenAIError::Boxed(Box::new(HttpFailure::read(response).await)))
+                    Err(OpenAIError::Boxed(Box::new(
+                        HttpFailure::read(response).await,
+                    )))
                 }
             });
             Client::with_config(config).with_http_service(service)
@@ -145,20 +182,32 @@ impl OpenAi {
         match error {
             OpenAIError::Boxed(boxed) => match boxed.downcast::<HttpFailure>() {
                 Ok(failure) => failure.explain(model),
-                Err(other) => ModelError::Truncated { message: other.to_string() },
+                Err(other) => ModelError::Truncated {
+                    message: other.to_string(),
+                },
             },
             OpenAIError::Reqwest(error) if error.is_connect() || error.is_request() => {
-                ModelError::Unreachable { base_url: self.address.base_url.clone(), message: root_cause(&error) }
+                ModelError::Unreachable {
+                    base_url: self.address.base_url.clone(),
+                    message: root_cause(&error),
+                }
             }
-            OpenAIError::Reqwest(error) => ModelError::Truncated { message: root_cause(&error) },
-            OpenAIError::StreamError(error) => ModelError::Truncated { message: error.to_string() },
-            OpenAIError::JSONDeserialize(error, _) => ModelError::Truncated { message: format!("it is not what was expected: {error}") },
-            OpenAIError::ApiError(error) => {
-                ModelError::Server { status: error.status_code.as_u16(), message: error.api_error.message }
-            }
-            OpenAIError::InvalidArgument(message) | OpenAIError::FileSaveError(message) | OpenAIError::FileReadError(message) => {
-                ModelError::Refused { status: 0, message }
-            }
+            OpenAIError::Reqwest(error) => ModelError::Truncated {
+                message: root_cause(&error),
+            },
+            OpenAIError::StreamError(error) => ModelError::Truncated {
+                message: error.to_string(),
+            },
+            OpenAIError::JSONDeserialize(error, _) => ModelError::Truncated {
+                message: format!("it is not what was expected: {error}"),
+            },
+            OpenAIError::ApiError(error) => ModelError::Server {
+                status: error.status_code.as_u16(),
+                message: error.api_error.message,
+            },
+            OpenAIError::InvalidArgument(message)
+            | OpenAIError::FileSaveError(message)
+            | OpenAIError::FileReadError(message) => ModelError::Refused { status: 0, message },
         }
     }
 }
@@ -185,27 +234,65 @@ struct HttpFailure {
 impl HttpFailure {
     async fn read(response: reqwest::Response) -> Self {
         let status = response.status().as_u16();
-        let header = |name: &str| response.headers().get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-        let retry_after = header("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| header("retry-after"));
+        let header = |name: &str| {
+            response
+                .headers()
+                .get(name)?
+                .to_str()
+                .ok()?
+                .trim()
+                .parse::<f64>()
+                .ok()
+        };
+        let retry_after = header("retry-after-ms")
+            .map(|ms| ms / 1000.0)
+            .or_else(|| header("retry-after"));
         // A status without a readable body still says enough.
         let mut body = response.text().await.unwrap_or_default();
         body.truncate(body.floor_char_boundary(ERROR_BODY_BYTES_MAX));
         let json: Value = serde_json::from_str(&body).unwrap_or(Value::String(body));
         let error = json.get("error").unwrap_or(&json);
-        let code = ["code", "type"].iter().filter_map(|field| error.get(field)?.as_str()).collect::<Vec<_>>().join(" ");
-        let retry_after = retry_after.filter(|seconds| seconds.is_finite() && *seconds >= 0.0).map(Duration::from_secs_f64);
-        Self { status, retry_after, message: error_message(error), code }
+        let code = ["code", "type"]
+            .iter()
+            .filter_map(|field| error.get(field)?.as_str())
+            .collect::<Vec<_>>()
+            .join(" ");
+        let retry_after = retry_after
+            .filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
+            .map(Duration::from_secs_f64);
+        Self {
+            status,
+            retry_after,
+            message: error_message(error),
+            code,
+        }
     }
 
     fn explain(self, model: &str) -> ModelError {
-        let Self { status, retry_after, message, code } = self;
+        let Self {
+            status,
+            retry_after,
+            message,
+            code,
+        } = self;
         match status {
             401 | 403 => ModelError::Key { status, message },
-            404 => ModelError::UnknownModel { model: model.to_owned(), message },
+            404 => ModelError::UnknownModel {
+                model: model.to_owned(),
+                message,
+            },
             429 if code.contains("insufficient_quota") => ModelError::Quota { message },
-            429 => ModelError::RateLimited { message, retry_after },
-            400 | 413 | 422 if is_overflow(&code, &message) => ModelError::ContextOverflow { message },
-            400 if code.contains("model_not_found") => ModelError::UnknownModel { model: model.to_owned(), message },
+            429 => ModelError::RateLimited {
+                message,
+                retry_after,
+            },
+            400 | 413 | 422 if is_overflow(&code, &message) => {
+                ModelError::ContextOverflow { message }
+            }
+            400 if code.contains("model_not_found") => ModelError::UnknownModel {
+                model: model.to_owned(),
+                message,
+            },
             408 | 500.. => ModelError::Server { status, message },
             _ => ModelError::Refused { status, message },
         }
@@ -215,13 +302,25 @@ impl HttpFailure {
 /// OpenAI says `context_length_exceeded`, llama.cpp `exceed_context_size_error`; others only say it in words.
 fn is_overflow(code: &str, message: &str) -> bool {
     let message = message.to_lowercase();
-    let in_words = ["context length", "context window", "context size", "maximum context", "too many tokens", "prompt is too long"];
+    let in_words = [
+        "context length",
+        "context window",
+        "context size",
+        "maximum context",
+        "too many tokens",
+        "prompt is too long",
+    ];
     code.contains("context") || in_words.iter().any(|words| message.contains(words))
 }
 
 /// The text of an error in any of the shapes that servers use.
 pub(super) fn error_message(error: &Value) -> String {
-    let text = error.get("message").and_then(Value::as_str).or_else(|| error.as_str()).unwrap_or_default().trim();
+    let text = error
+        .get("message")
+        .and_then(Value::as_str)
+        .or_else(|| error.as_str())
+        .unwrap_or_default()
+        .trim();
     match (text.is_empty(), error) {
         (false, _) => text.to_owned(),
         (true, Value::String(_) | Value::Null) => "no reason given".into(),

@@ -13,6 +13,9 @@ use std::time::Duration;
 #[serde(deny_unknown_fields)]
 pub struct Scripted {
     replies: Vec<Reply>,
+    /// What is said instead of all else once the person refused something: a recording cannot go another way.
+    #[serde(default)]
+    refused: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -43,27 +46,72 @@ impl Scripted {
         serde_json::from_str(json)
     }
 
-    pub(super) async fn ask_once(&self, request: &Request<'_>, show: &(dyn Fn(Delta) + Sync)) -> Result<Answer, ModelError> {
-        let due = request.messages.iter().filter(|message| message.get().starts_with(r#"{"role":"assistant""#)).count();
-        let reply = self.replies.get(due).ok_or(ModelError::ScriptEnded { round: due + 1 })?;
+    pub(super) async fn ask_once(
+        &self,
+        request: &Request<'_>,
+        show: &(dyn Fn(Delta) + Sync),
+    ) -> Result<Answer, ModelError> {
+        let due = request
+            .messages
+            .iter()
+            .filter(|message| message.get().starts_with(r#"{"role":"assistant""#))
+            .count();
+        if let Some(text) = self.refused.as_ref().filter(|_| was_refused(request)) {
+            show(Delta::Text(text.clone()));
+            return Ok(Answer {
+                text: text.clone(),
+                finish: "stop".into(),
+                attempts: 1,
+                ..Answer::default()
+            });
+        }
+        let reply = self
+            .replies
+            .get(due)
+            .ok_or(ModelError::ScriptEnded { round: due + 1 })?;
         tokio::time::sleep(Duration::from_millis(reply.pause_ms)).await;
         if !reply.text.is_empty() {
             show(Delta::Text(reply.text.clone()));
         }
-        let bytes: usize = request.messages.iter().map(|message| message.get().len()).sum();
-        let calls: Vec<Call> = reply.calls.iter().enumerate().map(|(i, call)| recorded(request.round, due, i, call)).collect();
-        let finish = if calls.is_empty() { "stop" } else { "tool_calls" };
+        let bytes: usize = request
+            .messages
+            .iter()
+            .map(|message| message.get().len())
+            .sum();
+        let calls: Vec<Call> = reply
+            .calls
+            .iter()
+            .enumerate()
+            .map(|(i, call)| recorded(request.round, due, i, call))
+            .collect();
+        let finish = if calls.is_empty() {
+            "stop"
+        } else {
+            "tool_calls"
+        };
         Ok(Answer {
             text: reply.text.clone(),
             reasoning: None,
             calls,
             // A recording has no tokenizer: four bytes a token is the usual rule of thumb.
-            usage: Usage { input_tokens: bytes as u64 / 4, output_tokens: reply.text.len() as u64 / 4, cached_tokens: 0 },
+            usage: Usage {
+                input_tokens: bytes as u64 / 4,
+                output_tokens: reply.text.len() as u64 / 4,
+                cached_tokens: 0,
+            },
             finish: finish.into(),
             attempts: 1,
             duration_ms: reply.pause_ms,
         })
     }
+}
+
+fn was_refused(request: &Request<'_>) -> bool {
+    let refused = |message: &crate::agent::conversation::Wire| {
+        message.get().starts_with(r#"{"role":"tool""#)
+            && message.get().contains(r#""Not run: the person refused"#)
+    };
+    request.messages.iter().any(refused)
 }
 
 fn recorded(round: u32, due: usize, position: usize, call: &RecordedCall) -> Call {

@@ -80,22 +80,37 @@ impl Assembly {
     /// An error frame, which some servers send in mid-stream after status 200.
     pub fn take(&mut self, chunk: Chunk) -> Result<Option<String>, ModelError> {
         if let Some(error) = chunk.error {
-            return Err(ModelError::Server { status: 200, message: super::openai::error_message(&error) });
+            return Err(ModelError::Server {
+                status: 200,
+                message: super::openai::error_message(&error),
+            });
         }
         if let Some(usage) = chunk.usage {
             self.usage = Usage {
                 input_tokens: usage.prompt_tokens,
                 output_tokens: usage.completion_tokens,
-                cached_tokens: usage.prompt_tokens_details.and_then(|details| details.cached_tokens).unwrap_or(0),
+                cached_tokens: usage
+                    .prompt_tokens_details
+                    .and_then(|details| details.cached_tokens)
+                    .unwrap_or(0),
             };
         }
         // We ask for one choice; a second one would be someone else's answer.
-        let Some(choice) = chunk.choices.into_iter().next() else { return Ok(None) };
+        let Some(choice) = chunk.choices.into_iter().next() else {
+            return Ok(None);
+        };
         if let Some(finish) = choice.finish_reason {
             self.finish = Some(finish);
         }
-        self.reasoning.push_str(choice.delta.reasoning_content.as_deref().unwrap_or(""));
-        for (position, call) in choice.delta.tool_calls.unwrap_or_default().into_iter().enumerate() {
+        self.reasoning
+            .push_str(choice.delta.reasoning_content.as_deref().unwrap_or(""));
+        for (position, call) in choice
+            .delta
+            .tool_calls
+            .unwrap_or_default()
+            .into_iter()
+            .enumerate()
+        {
             self.take_call(position, call);
         }
         let text = choice.delta.content.filter(|text| !text.is_empty());
@@ -106,7 +121,9 @@ impl Assembly {
     }
 
     fn take_call(&mut self, position: usize, delta: ToolDelta) {
-        let index = delta.index.unwrap_or_else(|| self.index_without_number(position, delta.id.as_deref()));
+        let index = delta
+            .index
+            .unwrap_or_else(|| self.index_without_number(position, delta.id.as_deref()));
         let (id, name, arguments) = self.calls.entry(index).or_default();
         if let Some(new) = delta.id.filter(|new| !new.is_empty()) {
             *id = new;
@@ -119,7 +136,12 @@ impl Assembly {
 
     /// Servers that leave the index out: a new id is a new call, no id goes on with the last one.
     fn index_without_number(&self, position: usize, id: Option<&str>) -> usize {
-        let known = id.and_then(|id| self.calls.iter().find(|(_, call)| call.0 == id).map(|(index, _)| *index));
+        let known = id.and_then(|id| {
+            self.calls
+                .iter()
+                .find(|(_, call)| call.0 == id)
+                .map(|(index, _)| *index)
+        });
         let last = self.calls.last_key_value().map(|(index, _)| *index);
         match (known, id, last) {
             (Some(index), _, _) => index,
@@ -135,17 +157,36 @@ impl Assembly {
     /// [`ModelError::Truncated`] where the server never said that it was finished.
     pub fn finish(self, round: u32) -> Result<Answer, ModelError> {
         let Some(finish) = self.finish else {
-            return Err(ModelError::Truncated { message: "the stream ended without a finish_reason".into() });
+            return Err(ModelError::Truncated {
+                message: "the stream ended without a finish_reason".into(),
+            });
         };
         let mut seen = std::collections::HashSet::new();
         let call = |(position, (id, tool, arguments)): (usize, (String, String, String))| {
             // Results are paired by id: one that is missing or used twice gets ours instead.
-            let wire_id = if id.is_empty() || !seen.insert(id.clone()) { format!("call{round:05}{position:02}") } else { id };
-            Call { id: CallId(format!("{round}.{}", position + 1)), wire_id, tool, arguments }
+            let wire_id = if id.is_empty() || !seen.insert(id.clone()) {
+                format!("call{round:05}{position:02}")
+            } else {
+                id
+            };
+            Call {
+                id: CallId(format!("{round}.{}", position + 1)),
+                wire_id,
+                tool,
+                arguments,
+            }
         };
         let calls = self.calls.into_values().enumerate().map(call).collect();
         let reasoning = Some(self.reasoning).filter(|reasoning| !reasoning.is_empty());
-        Ok(Answer { text: self.text, reasoning, calls, usage: self.usage, finish, attempts: 1, duration_ms: 0 })
+        Ok(Answer {
+            text: self.text,
+            reasoning,
+            calls,
+            usage: self.usage,
+            finish,
+            attempts: 1,
+            duration_ms: 0,
+        })
     }
 }
 
@@ -172,20 +213,33 @@ mod tests {
             r#"{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":5}}}"#,
         ])
         .expect("an answer");
-        let calls: Vec<_> = answer.calls.iter().map(|call| (call.tool.as_str(), call.arguments.as_str())).collect();
+        let calls: Vec<_> = answer
+            .calls
+            .iter()
+            .map(|call| (call.tool.as_str(), call.arguments.as_str()))
+            .collect();
         assert_eq!(calls, [("read_lines", "{}"), ("search", r#"{"p":1}"#)]);
-        assert_eq!(answer.usage, Usage { input_tokens: 7, output_tokens: 3, cached_tokens: 5 });
+        assert_eq!(
+            answer.usage,
+            Usage {
+                input_tokens: 7,
+                output_tokens: 3,
+                cached_tokens: 5
+            }
+        );
     }
 
     #[test]
     fn a_stream_without_an_end_is_no_answer() {
-        let error = assemble(&[r#"{"choices":[{"delta":{"content":"half"}}]}"#]).expect_err("truncated");
+        let error =
+            assemble(&[r#"{"choices":[{"delta":{"content":"half"}}]}"#]).expect_err("truncated");
         assert_eq!(error.kind(), "truncated");
     }
 
     #[test]
     fn an_error_frame_in_mid_stream_is_an_error() {
-        let error = assemble(&[r#"{"error":{"message":"slot unavailable","code":500}}"#]).expect_err("an error");
+        let error = assemble(&[r#"{"error":{"message":"slot unavailable","code":500}}"#])
+            .expect_err("an error");
         assert!(error.to_string().contains("slot unavailable"), "{error}");
     }
 
@@ -195,7 +249,11 @@ mod tests {
             r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"a","arguments":"{}"}},{"id":"x","function":{"name":"b","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#,
         ])
         .expect("an answer");
-        let calls: Vec<_> = answer.calls.iter().map(|call| (call.tool.as_str(), call.wire_id.as_str())).collect();
+        let calls: Vec<_> = answer
+            .calls
+            .iter()
+            .map(|call| (call.tool.as_str(), call.wire_id.as_str()))
+            .collect();
         assert_eq!(calls, [("a", "call0000100"), ("b", "x")]);
     }
 }

@@ -1,0 +1,191 @@
+//! `journeyman doctor`: what is configured, what is reachable, what is missing, and how to fix it.
+
+use super::{CliError, Exit, block_on};
+use crate::agent::event::CallId;
+use crate::config::{ModelSettings, Settings, WhatsApp};
+use crate::world::process::{self, Exit as Ended, Launch, Processes};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+const REACH_TIMEOUT: Duration = Duration::from_secs(3);
+const LOCAL_SERVERS: &[(&str, &str)] = &[
+    ("Ollama", "http://127.0.0.1:11434/v1"),
+    ("llama.cpp", "http://127.0.0.1:8080/v1"),
+    ("LM Studio", "http://127.0.0.1:1234/v1"),
+    ("vLLM", "http://127.0.0.1:8000/v1"),
+];
+
+/// One line of the report.
+enum Finding {
+    Good(String),
+    /// Not needed for everything.
+    Note(String),
+    /// Something that must be fixed.
+    Bad(String),
+}
+
+pub fn run(settings: &Settings) -> Result<Exit, CliError> {
+    println!("Configuration: {}", settings.home.display());
+    for shown in &settings.shown {
+        println!(
+            "  {:<26} {:<40} ({})",
+            shown.name, shown.value, shown.origin
+        );
+    }
+    println!();
+    let findings = block_on(examine(settings))?;
+    let mut bad = 0;
+    for finding in &findings {
+        match finding {
+            Finding::Good(text) => println!("ok    {text}"),
+            Finding::Note(text) => println!("note  {text}"),
+            Finding::Bad(text) => {
+                bad += 1;
+                println!("BAD   {text}");
+            }
+        }
+    }
+    println!(
+        "\n{}",
+        if bad == 0 {
+            "Nothing is broken.".to_owned()
+        } else {
+            format!("{bad} to fix.")
+        }
+    );
+    Ok(if bad == 0 { Exit::Done } else { Exit::Failed })
+}
+
+async fn examine(settings: &Settings) -> Vec<Finding> {
+    let http = reqwest::Client::builder()
+        .timeout(REACH_TIMEOUT)
+        .build()
+        .unwrap_or_default();
+    let mut findings = vec![data_folder(&settings.data_dir), git(settings).await];
+    findings.push(match settings.policy() {
+        Ok(policy) => Finding::Good(format!("policy {}", &policy.gate.digest()[..12])),
+        Err(error) => Finding::Bad(error.to_string()),
+    });
+    match &settings.model {
+        Some(model) => findings.push(reach_model(&http, model).await),
+        None => findings.extend(look_for_models(&http).await),
+    }
+    findings.push(match settings.write_enabled {
+        true => {
+            Finding::Good("the agent may write and run commands, each judged by the gate".into())
+        }
+        false => Finding::Note(
+            "the agent can only read: set AGENT_WRITE_ENABLED=true to let it work".into(),
+        ),
+    });
+    findings.push(match &settings.projects_root {
+        Some(root) => Finding::Good(format!("workspaces of chats: {}", root.display())),
+        None => Finding::Note("PROJECTS_ROOT is not set: `serve` needs it".into()),
+    });
+    findings.push(match &settings.whatsapp {
+        Some(whatsapp) => reach_whatsapp(&http, whatsapp).await,
+        None => Finding::Note(
+            "WhatsApp is not configured: see docs/whatsapp.md; `chat` and `run` do without".into(),
+        ),
+    });
+    findings
+}
+
+fn data_folder(folder: &Path) -> Finding {
+    let tried = std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder));
+    match tried {
+        Ok(_) => Finding::Good(format!("data folder {}", folder.display())),
+        Err(error) => Finding::Bad(format!(
+            "the data folder {} cannot be written: {error}. Make it writable, or set DATA_DIR",
+            folder.display()
+        )),
+    }
+}
+
+async fn git(settings: &Settings) -> Finding {
+    let environment = Arc::new(process::safe_environment(&settings.file.environment));
+    let launch = Launch {
+        program: "git".into(),
+        args: vec!["--version".into()],
+        cwd: std::env::temp_dir(),
+        env: Vec::new(),
+        timeout: REACH_TIMEOUT,
+        stdin: None,
+    };
+    let finished = Processes::new(environment, CancellationToken::new())
+        .run(&CallId("doctor".into()), launch)
+        .await;
+    match finished.exit {
+        Ended::Code(0) => Finding::Good(finished.stdout.text().trim().to_owned()),
+        other => Finding::Bad(format!(
+            "git does not run ({other:?}): install it, the agent commits with it"
+        )),
+    }
+}
+
+async fn reach_model(http: &reqwest::Client, model: &ModelSettings) -> Finding {
+    let answered = http
+        .get(format!("{}/models", model.base_url))
+        .bearer_auth(&model.key)
+        .send()
+        .await;
+    match answered.map(|response| response.status().as_u16()) {
+        Ok(200..=299) => Finding::Good(format!("model {} at {}", model.name, model.base_url)),
+        Ok(status @ (401 | 403)) => Finding::Bad(format!(
+            "{} refuses the key ({status}): check OPENAI_API_KEY",
+            model.base_url
+        )),
+        Ok(404 | 405) => Finding::Note(format!(
+            "{} answers, but lists no models: whether {} works shows with the first message",
+            model.base_url, model.name
+        )),
+        Ok(status) => Finding::Bad(format!("{} answers with {status}", model.base_url)),
+        Err(_) => Finding::Bad(format!(
+            "{} cannot be reached: check OPENAI_BASE_URL, and that the server runs",
+            model.base_url
+        )),
+    }
+}
+
+async fn look_for_models(http: &reqwest::Client) -> Vec<Finding> {
+    let mut findings = vec![Finding::Bad(
+        "no model: set AGENT_MODEL, and OPENAI_API_KEY or OPENAI_BASE_URL (`demo` needs none)"
+            .into(),
+    )];
+    for (name, address) in LOCAL_SERVERS {
+        let found = http
+            .get(format!("{address}/models"))
+            .send()
+            .await
+            .is_ok_and(|response| response.status().is_success());
+        findings.push(Finding::Note(match found {
+            true => format!("{name} runs here: OPENAI_BASE_URL={address}"),
+            false => format!("looked for {name} at {address}: not there"),
+        }));
+    }
+    findings
+}
+
+async fn reach_whatsapp(http: &reqwest::Client, whatsapp: &WhatsApp) -> Finding {
+    let answered = http
+        .get(format!("{}/{}", whatsapp.api_url, whatsapp.phone_number_id))
+        .bearer_auth(&whatsapp.access_token)
+        .send()
+        .await;
+    match answered.map(|response| response.status().as_u16()) {
+        Ok(200..=299) => Finding::Good(format!(
+            "WhatsApp: the token is valid, {} numbers are served",
+            whatsapp.allowed.len()
+        )),
+        Ok(status @ (400 | 401 | 403)) => Finding::Bad(format!(
+            "WhatsApp refuses the token or the number's id ({status}): check WHATSAPP_ACCESS_TOKEN and WHATSAPP_PHONE_NUMBER_ID"
+        )),
+        Ok(status) => Finding::Note(format!("WhatsApp answers with {status}")),
+        Err(_) => Finding::Bad(format!(
+            "{} cannot be reached: check WHATSAPP_API_URL and the network",
+            whatsapp.api_url
+        )),
+    }
+}

@@ -1,0 +1,150 @@
+//! The proof that something was allowed: [`Approved`], minted by [`admit`] and nowhere else.
+//!
+//! It can't be forged, spent twice or read back from disk: private fields, no `Clone`, no `Deserialize`. A recorded approval is a
+//! [`Ticket`], which counts only if what would run is the same to the byte. Whether the ticket is still unspent and unexpired is
+//! the session's business.
+
+use crate::agent::event::Call;
+use crate::gate::judge::judge;
+use crate::gate::policy::GatePolicy;
+use crate::gate::{Decision, Facts, Pattern, Touch, Verdict};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// Something that the gate let through.
+#[derive(Debug)]
+pub struct Approved<T> {
+    value: T,
+    run: Option<Runnable>,
+}
+
+/// What exactly may be started under an approved call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Runnable {
+    /// A program and its arguments; no shell.
+    Argv(Vec<String>),
+    /// A text for `bash -c`, approved as it stands.
+    Shell(String),
+}
+
+/// What a person approved, by its digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ticket {
+    pub digest: String,
+}
+
+/// Where and for whom a call would run: part of what is approved.
+#[derive(Debug, Clone, Copy)]
+pub struct Circumstances<'a> {
+    pub cwd: &'a str,
+    pub owner: &'a str,
+}
+
+impl<T> Approved<T> {
+    pub fn get(&self) -> &T {
+        &self.value
+    }
+
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+
+    /// What may be started; `None` for calls that run no command.
+    pub fn runnable(&self) -> Option<&Runnable> {
+        self.run.as_ref()
+    }
+}
+
+impl Approved<Call> {
+    /// The same approval over the call's typed arguments. The error is the model's to read.
+    pub fn typed<A: DeserializeOwned>(self) -> Result<Approved<A>, String> {
+        let arguments = self
+            .value
+            .json()
+            .map_err(|err| format!("the arguments are not JSON: {err}"))?;
+        let value = serde_json::from_value(arguments)
+            .map_err(|err| format!("the arguments do not fit {}: {err}", self.value.tool))?;
+        Ok(Approved {
+            value,
+            run: self.run,
+        })
+    }
+}
+
+/// Judges the call again and lets it through if nothing speaks against it, or the person has already answered what does.
+///
+/// The error is the verdict that stands in the way. A denial stands whatever the person said.
+pub fn admit(
+    policy: &GatePolicy,
+    grants: &[Pattern],
+    call: &Call,
+    touches: &[Touch],
+    facts: &Facts,
+    circumstances: Circumstances<'_>,
+    ticket: Option<&Ticket>,
+) -> Result<Approved<Call>, Verdict> {
+    let verdict = judge(policy, touches, facts);
+    let is_answered = match verdict.decision {
+        Decision::Allow => true,
+        Decision::Ask => {
+            let is_granted = verdict
+                .pattern
+                .as_ref()
+                .is_some_and(|pattern| grants.contains(pattern));
+            is_granted
+                || ticket.is_some_and(|ticket| {
+                    ticket.digest == digest(call, circumstances.cwd, circumstances.owner, &verdict)
+                })
+        }
+        Decision::Deny => false,
+    };
+    if !is_answered {
+        return Err(verdict);
+    }
+    Ok(Approved {
+        run: runnable(touches, &verdict),
+        value: call.clone(),
+    })
+}
+
+/// What would run, for whom and where, as SHA-256 in hex: what an approval is bound to.
+pub fn digest(call: &Call, cwd: &str, owner: &str, verdict: &Verdict) -> String {
+    let arguments = call
+        .json()
+        .map_or_else(|_| Value::String(call.arguments.clone()), canonical);
+    let commands: Vec<&Vec<String>> = verdict
+        .commands
+        .iter()
+        .map(|command| &command.argv)
+        .collect();
+    let bound = json!([call.tool, arguments, commands, verdict.shell, cwd, owner]);
+    hex::encode(Sha256::digest(bound.to_string()))
+}
+
+fn runnable(touches: &[Touch], verdict: &Verdict) -> Option<Runnable> {
+    let text = touches.iter().find_map(|touch| match touch {
+        Touch::Command(text) => Some(text),
+        Touch::Read(_) | Touch::Write(_) | Touch::RepositoryRead | Touch::RepositoryWrite => None,
+    })?;
+    match (verdict.shell, verdict.commands.first()) {
+        (false, Some(command)) => Some(Runnable::Argv(command.argv.clone())),
+        _ => Some(Runnable::Shell(text.clone())),
+    }
+}
+
+/// The same value with the keys of every object in order, however the model wrote it.
+fn canonical(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map
+                .into_iter()
+                .map(|(key, value)| (key, canonical(value)))
+                .collect();
+            entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+            Value::Object(entries.into_iter().collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(canonical).collect()),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
+    }
+}

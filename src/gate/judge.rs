@@ -1,0 +1,488 @@
+//! The judgement: touches, policy and facts in, verdict out.
+//!
+//! One traversal serves both [`wants`] and [`judge`], so that nothing is judged which was not looked up. It never depends on
+//! a fact where to go next. Every finding is a [`Note`]; the strictest one decides.
+
+use crate::gate::options::{Reading, base_name, read_words};
+use crate::gate::paths::{Fault, candidates, fault, names_secret};
+use crate::gate::policy::{GatePolicy, Stance, matches_glob};
+use crate::gate::shell::{self, Script};
+use crate::gate::words::{Feature, Word};
+use crate::gate::{
+    Decision, Facts, JudgedCommand, Pattern, ProgramFact, Reason, Touch, Verdict, Wants,
+};
+
+/// Commands within commands beyond which a text is refused (`bash -c "bash -c …"`, `env env env …`).
+const NESTING_MAX_LEVELS: usize = 8;
+
+/// The programs and paths that the world must look up before [`judge`] can be sure.
+pub fn wants(policy: &GatePolicy, touches: &[Touch]) -> Wants {
+    let facts = Facts::default();
+    let mut judgement = Judgement::new(policy, &facts);
+    judgement.all(touches);
+    judgement.wants
+}
+
+/// The gate's word on what a call touches. A fact that is missing counts against the call.
+pub fn judge(policy: &GatePolicy, touches: &[Touch], facts: &Facts) -> Verdict {
+    let mut judgement = Judgement::new(policy, facts);
+    judgement.all(touches);
+    judgement.verdict()
+}
+
+/// One finding.
+struct Note {
+    decision: Decision,
+    reason: Reason,
+    /// *Always this session* may answer it.
+    grantable: bool,
+}
+
+struct Judgement<'a> {
+    policy: &'a GatePolicy,
+    facts: &'a Facts,
+    wants: Wants,
+    notes: Vec<Note>,
+    commands: Vec<JudgedCommand>,
+    /// What could be granted, by the outermost command.
+    pattern: Option<Pattern>,
+    shell: bool,
+}
+
+impl<'a> Judgement<'a> {
+    fn new(policy: &'a GatePolicy, facts: &'a Facts) -> Self {
+        Self {
+            policy,
+            facts,
+            wants: Wants::default(),
+            notes: Vec::new(),
+            commands: Vec::new(),
+            pattern: None,
+            shell: false,
+        }
+    }
+
+    fn note(&mut self, decision: Decision, rule: &str, text: impl Into<String>, fix: &str) {
+        let reason = Reason {
+            rule: rule.to_owned(),
+            text: text.into(),
+            fix: fix.to_owned(),
+        };
+        if !self.notes.iter().any(|note| note.reason == reason) {
+            self.notes.push(Note {
+                decision,
+                reason,
+                grantable: false,
+            });
+        }
+    }
+
+    /// A finding that the person may settle for the whole session.
+    fn note_grantable(&mut self, rule: &str, text: impl Into<String>, fix: &str) {
+        let before = self.notes.len();
+        self.note(Decision::Ask, rule, text, fix);
+        if let Some(note) = self.notes.get_mut(before) {
+            note.grantable = true;
+        }
+    }
+
+    fn all(&mut self, touches: &[Touch]) {
+        if touches
+            .iter()
+            .filter(|touch| matches!(touch, Touch::Command(_)))
+            .count()
+            > 1
+        {
+            self.note(
+                Decision::Deny,
+                "several-commands",
+                "one call would run several commands",
+                "make one call for each",
+            );
+        }
+        for touch in touches {
+            self.touch(touch);
+        }
+    }
+
+    fn touch(&mut self, touch: &Touch) {
+        let changes = match touch {
+            Touch::Read(_) | Touch::RepositoryRead => false,
+            Touch::Write(_) | Touch::Command(_) | Touch::RepositoryWrite => true,
+        };
+        if changes && !self.policy.settings().write_enabled {
+            let fix =
+                "the person can set AGENT_WRITE_ENABLED=true; until then only reading tools work";
+            self.note(
+                Decision::Deny,
+                "write-switch",
+                "writing and running commands is switched off",
+                fix,
+            );
+            return;
+        }
+        match touch {
+            Touch::Read(path) | Touch::Write(path) => self.path(path),
+            Touch::Command(text) => self.command_text(text),
+            Touch::RepositoryRead | Touch::RepositoryWrite => {}
+        }
+    }
+
+    fn command_text(&mut self, text: &str) {
+        let Some(script) = self.script(text, 0) else {
+            return;
+        };
+        self.shell |= script.argv.is_none();
+        if let ([words], Some(_)) = (script.commands.as_slice(), &script.argv) {
+            self.pattern = self.pattern_of(words);
+        }
+    }
+
+    /// A text for a shell: what is special about it, and every command in it.
+    fn script(&mut self, text: &str, level: usize) -> Option<Script> {
+        let script = match shell::read(text) {
+            Ok(script) => script,
+            Err(unreadable) => {
+                let (text, fix) = unreadable.describe();
+                self.note(Decision::Deny, "unreadable", text, fix);
+                return None;
+            }
+        };
+        for feature in &script.features {
+            let (rule, text) = feature.describe();
+            let fix = match feature {
+                Feature::Invisible | Feature::ControlCharacter => "leave those characters out",
+                _ => "run one plain command at a time, or have this text approved",
+            };
+            self.note(Decision::Ask, rule, format!("the command {text}"), fix);
+        }
+        for target in &script.redirects {
+            self.file(target, false);
+        }
+        for words in &script.commands {
+            self.simple(words, level);
+        }
+        Some(script)
+    }
+
+    /// One simple command, and those inside it.
+    fn simple(&mut self, words: &[Word], level: usize) {
+        let Some(program) = words.first() else { return };
+        if level > NESTING_MAX_LEVELS {
+            self.note(
+                Decision::Deny,
+                "too-deep",
+                "commands are nested too deeply to be judged",
+                "run the inner command itself",
+            );
+            return;
+        }
+        let (note_start, command_at) = (self.notes.len(), self.commands.len());
+        let argv = words.iter().map(|word| word.text.clone()).collect();
+        self.commands.push(JudgedCommand {
+            argv,
+            program: program.text.clone(),
+            decision: Decision::Allow,
+        });
+
+        let reading = read_words(self.policy, words);
+        self.program(program);
+        self.permission(program, &reading);
+        self.options(&reading);
+        for word in &reading.files {
+            self.file(word, reading.specs.is_empty());
+        }
+        self.rules(&reading);
+        for text in &reading.texts {
+            let shown = format!("{} hands a text to a shell", reading.path.join(" "));
+            self.note(
+                Decision::Ask,
+                "shell-text",
+                shown,
+                "run the command in the text itself",
+            );
+            self.script(&text.text, level + 1);
+        }
+        for inner in &reading.commands {
+            self.simple(inner, level + 1);
+        }
+        let strictest = self.notes[note_start..]
+            .iter()
+            .map(|note| note.decision)
+            .max()
+            .unwrap_or(Decision::Allow);
+        self.commands[command_at].decision = strictest;
+    }
+
+    /// Which file the program's name leads to.
+    fn program(&mut self, program: &Word) {
+        let name = program.text.as_str();
+        if program.dynamic_from.is_some() || name.is_empty() {
+            self.note(
+                Decision::Ask,
+                "unknown-program",
+                "which program runs is only known to the shell",
+                "write the program's name",
+            );
+            return;
+        }
+        self.denied(base_name(name));
+        if !self.wants.programs.iter().any(|wanted| wanted == name) {
+            self.wants.programs.push(name.to_owned());
+        }
+        let is_path = name.contains('/');
+        let (rule, seen) = match self.facts.programs.get(name) {
+            Some(ProgramFact::System { path }) => return self.denied(base_name(path)),
+            Some(ProgramFact::Missing) if !is_path => return,
+            Some(ProgramFact::User { path }) => {
+                self.denied(base_name(path));
+                if !is_path {
+                    return;
+                }
+                (
+                    "untrusted-program",
+                    format!("{name} is not in a system folder"),
+                )
+            }
+            Some(ProgramFact::Untrusted { path }) => {
+                self.denied(base_name(path));
+                (
+                    "untrusted-program",
+                    format!("{name} is {path}, which anyone could have put there"),
+                )
+            }
+            Some(ProgramFact::Missing) => ("untrusted-program", format!("{name} does not exist")),
+            None => (
+                "unresolved-program",
+                format!("{name} could not be looked up"),
+            ),
+        };
+        self.note(
+            Decision::Ask,
+            rule,
+            seen,
+            "name a program that is installed in a system folder",
+        );
+    }
+
+    fn denied(&mut self, name: &str) {
+        if self
+            .policy
+            .denylist
+            .iter()
+            .any(|pattern| matches_glob(pattern, name))
+        {
+            let fix = "do it with another tool, or ask the person to do it";
+            self.note(
+                Decision::Deny,
+                "denylist",
+                format!("{name} is never run"),
+                fix,
+            );
+        }
+    }
+
+    /// Whether the program may run at all, by allowlist and definition.
+    fn permission(&mut self, program: &Word, reading: &Reading<'_>) {
+        let name = base_name(&program.text);
+        let known_as = self.policy.canonical(name);
+        if self.policy.builtins.contains(name) {
+            self.shell = true;
+            self.note(
+                Decision::Ask,
+                "builtins",
+                format!("{name} only exists inside a shell"),
+                "run a program, or have this text approved",
+            );
+        }
+        let is_allowed = self
+            .policy
+            .settings()
+            .allowlist
+            .iter()
+            .any(|allowed| self.policy.canonical(allowed) == known_as);
+        let is_wrapper = reading
+            .specs
+            .first()
+            .is_some_and(|spec| spec.stance == Stance::Inner);
+        if !is_allowed && !is_wrapper && program.dynamic_from.is_none() {
+            let fix = "the person can allow it, or add it to AGENT_SHELL_ALLOWLIST";
+            self.note_grantable(
+                "unknown-program",
+                format!("{name} is not on the allowlist"),
+                fix,
+            );
+        }
+        for spec in &reading.specs {
+            let rule = spec.name.replace(' ', "-");
+            match spec.stance {
+                Stance::Allow | Stance::Inner => {}
+                Stance::Ask => self.note_grantable(&rule, &spec.reason, &spec.fix),
+                Stance::Deny => self.note(Decision::Deny, &rule, &spec.reason, &spec.fix),
+            }
+        }
+    }
+
+    fn options(&mut self, reading: &Reading<'_>) {
+        let shown = reading.path.join(" ");
+        for option in &reading.asking {
+            let text = format!("{shown} {option} can run code, reach out or overwrite files");
+            self.note(
+                Decision::Ask,
+                "risky-option",
+                text,
+                "leave the option out, or have it approved",
+            );
+        }
+        for option in &reading.unknown {
+            let text = format!(
+                "{option} is not a known option of {shown}, which has options that run code"
+            );
+            self.note(
+                Decision::Ask,
+                "unknown-option",
+                text,
+                "leave the option out, or have it approved",
+            );
+        }
+        if let Some(subcommand) = &reading.unknown_subcommand {
+            let text = format!(
+                "{subcommand} is not a known subcommand of {}",
+                reading.path[0]
+            );
+            self.note_grantable(
+                "unknown-subcommand",
+                text,
+                "use a known subcommand, or have it approved",
+            );
+        }
+        if let Some(module) = &reading.unknown_module {
+            let text = format!("the module {module} may execute or install something");
+            self.note(
+                Decision::Ask,
+                "unknown-module",
+                text,
+                "run a script of the workspace, or have it approved",
+            );
+        }
+        if reading.assigns {
+            self.note(
+                Decision::Ask,
+                "assignments",
+                "the command sets variables",
+                "run it without them, or have it approved",
+            );
+        }
+    }
+
+    fn rules(&mut self, reading: &Reading<'_>) {
+        let policy = self.policy;
+        let facts = self.facts;
+        let exists = |path: &str| facts.paths.get(path).is_some_and(|fact| fact.exists);
+        for rule in policy
+            .rules
+            .iter()
+            .filter(|rule| rule.speaks(policy, reading, &exists))
+        {
+            match rule.decision {
+                Decision::Ask if rule.is_about_whole_program() => {
+                    self.note_grantable(&rule.id, &rule.reason, &rule.fix)
+                }
+                decision => self.note(decision, &rule.id, &rule.reason, &rule.fix),
+            }
+        }
+    }
+
+    /// A word that a program or the shell may open.
+    fn file(&mut self, word: &Word, colons: bool) {
+        // The shell may expand to a secret's name.
+        if word.dynamic_from.is_some()
+            && [word.known(), &word.text]
+                .iter()
+                .any(|part| names_secret(self.policy, part))
+        {
+            self.fault(&word.text, Fault::Secret);
+        }
+        for candidate in candidates(word, colons) {
+            self.path(&candidate.path);
+        }
+    }
+
+    fn path(&mut self, path: &str) {
+        if path.contains('\0') {
+            self.fault("a path with a NUL byte", Fault::Outside);
+            return;
+        }
+        if !self.wants.paths.iter().any(|wanted| wanted == path) {
+            self.wants.paths.push(path.to_owned());
+        }
+        if let Some(found) = fault(self.policy, path, self.facts.paths.get(path)) {
+            self.fault(path, found);
+        }
+    }
+
+    fn fault(&mut self, path: &str, found: Fault) {
+        let (rule, seen, fix) = found.describe();
+        let decision = match found {
+            Fault::Unresolved => Decision::Ask,
+            Fault::Secret | Fault::Outside | Fault::OwnData | Fault::GitInternals => Decision::Deny,
+        };
+        self.note(decision, rule, format!("{path} {seen}"), fix);
+    }
+
+    /// What *always this session* would grant for a plain command, if nothing else speaks against it.
+    fn pattern_of(&self, words: &[Word]) -> Option<Pattern> {
+        let reading = read_words(self.policy, words);
+        let program = reading.path.first()?.clone();
+        let runs_others = !reading.commands.is_empty() || !reading.texts.is_empty();
+        if self.policy.interpreters.contains(&program) || runs_others {
+            return None;
+        }
+        let has_subcommands = self.policy.with_subcommands.contains(&program)
+            || reading.specs.first().is_some_and(|spec| spec.subcommands);
+        let subcommand = match reading.path.get(1) {
+            Some(known) => Some(known.clone()),
+            None if !reading.specs.is_empty() && !has_subcommands => None,
+            None => words
+                .get(1)
+                .map(|word| word.text.clone())
+                .filter(|word| looks_like_subcommand(word)),
+        };
+        if has_subcommands && subcommand.is_none() {
+            return None;
+        }
+        Some(Pattern {
+            program,
+            subcommand,
+        })
+    }
+
+    fn verdict(self) -> Verdict {
+        let decision = self
+            .notes
+            .iter()
+            .map(|note| note.decision)
+            .max()
+            .unwrap_or(Decision::Allow);
+        let is_grantable = decision == Decision::Ask
+            && self.commands.len() == 1
+            && self.notes.iter().all(|note| note.grantable);
+        let mut notes = self.notes;
+        notes.sort_by_key(|note| std::cmp::Reverse(note.decision));
+        Verdict {
+            decision,
+            reasons: notes.into_iter().map(|note| note.reason).collect(),
+            commands: self.commands,
+            pattern: self.pattern.filter(|_| is_grantable),
+            shell: self.shell,
+        }
+    }
+}
+
+/// `test`, `add-remote`; not `./x`, `-f`, `README`.
+fn looks_like_subcommand(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_lowercase())
+        && word
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}

@@ -1,0 +1,439 @@
+//! What a program would make of its words: options, their values, operands, commands inside.
+//!
+//! Follows getopt as the programs do (clusters, `--`, attached values, abbreviations), by the definitions in the policy.
+//! A program that the policy does not know is read with suspicion: every word may be a path. Decides nothing.
+
+use crate::gate::policy::{GatePolicy, Operands, Opt, ProgramSpec, Takes};
+use crate::gate::words::Word;
+
+/// The words of one simple command, understood.
+#[derive(Debug, Default)]
+pub struct Reading<'p> {
+    /// Program and subcommands, by their canonical names: `git`, `push`.
+    pub path: Vec<String>,
+    /// Their definitions, outermost first.
+    pub specs: Vec<&'p ProgramSpec>,
+    /// Options seen, by their full names.
+    pub options: Vec<String>,
+    /// Options that ask by themselves.
+    pub asking: Vec<String>,
+    /// Options that the definition does not list, where it has to.
+    pub unknown: Vec<String>,
+    /// A subcommand that the definition does not list.
+    pub unknown_subcommand: Option<String>,
+    /// A module of an interpreter that is not known to be harmless.
+    pub unknown_module: Option<String>,
+    pub operands: Vec<Word>,
+    /// Words and parts of words that the program may open as files.
+    pub files: Vec<Word>,
+    /// Commands that the program starts: their words.
+    pub commands: Vec<Vec<Word>>,
+    /// Texts that a shell reads.
+    pub texts: Vec<Word>,
+    /// A wrapper sets variables for the command inside.
+    pub assigns: bool,
+}
+
+impl Reading<'_> {
+    pub fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|seen| seen == option)
+    }
+
+    /// The innermost definition.
+    pub fn spec(&self) -> Option<&ProgramSpec> {
+        self.specs.last().copied()
+    }
+}
+
+/// The name of a program without its folder.
+pub fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// Reads the words of a command, the program first.
+pub fn read_words<'p>(policy: &'p GatePolicy, words: &[Word]) -> Reading<'p> {
+    let mut reading = Reading::default();
+    let Some((program, rest)) = words.split_first() else {
+        return reading;
+    };
+    let name = policy.canonical(base_name(&program.text)).to_owned();
+    match policy.program(&name) {
+        Some(spec) => {
+            reading.path.push(name);
+            level(policy, spec, rest, &mut reading);
+        }
+        None => {
+            reading.path.push(name);
+            unspecified(rest, &mut reading);
+        }
+    }
+    reading
+}
+
+/// One level of a known program: its options, up to the subcommand if it has any.
+fn level<'p>(
+    policy: &'p GatePolicy,
+    spec: &'p ProgramSpec,
+    words: &[Word],
+    reading: &mut Reading<'p>,
+) {
+    reading.specs.push(spec);
+    let mut inline = false;
+    let mut operands: Vec<Word> = Vec::new();
+    let mut at = 0;
+    let mut options_over = false;
+    while at < words.len() {
+        let word = &words[at];
+        at += 1;
+        if !options_over && word.text == "--" {
+            options_over = true;
+            continue;
+        }
+        let is_option = !options_over
+            && word.text.len() > 1
+            && (word.text.starts_with('-') || (inline_plus(spec) && word.text.starts_with('+')));
+        if !is_option {
+            if spec.subcommands {
+                return subcommand(policy, spec, word, &words[at..], reading);
+            }
+            operands.push(word.clone());
+            // Only programs that mix options and operands look for options further on.
+            options_over |= matches!(
+                spec.operands,
+                Operands::Script | Operands::Command | Operands::Shell
+            );
+            continue;
+        }
+        match option(spec, word, &words[at..], reading) {
+            Step::Took(count) => at += count,
+            Step::Inline => inline = true,
+            Step::Module(name, taken) => {
+                return module(
+                    policy,
+                    spec,
+                    &name,
+                    words.get(at + taken..).unwrap_or_default(),
+                    reading,
+                );
+            }
+            Step::Rest(text) => {
+                reading.texts.push(text);
+                return;
+            }
+        }
+    }
+    place_operands(spec, operands, inline, reading);
+}
+
+/// Shells have options that begin with a plus.
+fn inline_plus(spec: &ProgramSpec) -> bool {
+    spec.options.contains_key("+o")
+}
+
+fn subcommand<'p>(
+    policy: &'p GatePolicy,
+    spec: &'p ProgramSpec,
+    word: &Word,
+    rest: &[Word],
+    reading: &mut Reading<'p>,
+) {
+    let full = format!("{} {}", spec.name, word.text);
+    match policy.program(&full) {
+        Some(inner) => {
+            reading.path.push(
+                inner
+                    .name
+                    .rsplit(' ')
+                    .next()
+                    .unwrap_or(&word.text)
+                    .to_owned(),
+            );
+            level(policy, inner, rest, reading);
+        }
+        None => {
+            if spec.known_options_only {
+                reading.unknown_subcommand = Some(word.text.clone());
+            }
+            reading.path.push(word.text.clone());
+            unspecified(rest, reading);
+        }
+    }
+}
+
+fn module<'p>(
+    policy: &'p GatePolicy,
+    spec: &ProgramSpec,
+    name: &str,
+    rest: &[Word],
+    reading: &mut Reading<'p>,
+) {
+    let known = spec
+        .modules
+        .contains(name)
+        .then(|| policy.program(name))
+        .flatten();
+    match known {
+        Some(inner) => {
+            reading.path = vec![inner.name.clone()];
+            level(policy, inner, rest, reading);
+        }
+        None => {
+            if !spec.modules.contains(name) {
+                reading.unknown_module = Some(name.to_owned());
+            }
+            unspecified(rest, reading);
+        }
+    }
+}
+
+enum Step {
+    /// An option that took so many of the words that follow.
+    Took(usize),
+    /// The first operand is a text for a shell.
+    Inline,
+    /// A module takes over; so many of the words that follow belong to its name.
+    Module(String, usize),
+    /// The option and all that follows are a text for a shell.
+    Rest(Word),
+}
+
+fn option(spec: &ProgramSpec, word: &Word, rest: &[Word], reading: &mut Reading<'_>) -> Step {
+    let text = &word.text;
+    if spec.options.contains_key(text.as_str()) {
+        return take(spec, text, None, rest, reading);
+    }
+    if spec.numbers && text[1..].chars().all(|c| c.is_ascii_digit()) {
+        return Step::Took(0);
+    }
+    if text.starts_with("--") || spec.one_dash {
+        return long_option(spec, word, rest, reading);
+    }
+    cluster(spec, word, rest, reading)
+}
+
+fn long_option(spec: &ProgramSpec, word: &Word, rest: &[Word], reading: &mut Reading<'_>) -> Step {
+    let (name, value) = match word.text.split_once('=') {
+        Some((name, _)) => (name, Some(word.tail(name.len() + 1))),
+        None => (word.text.as_str(), None),
+    };
+    if spec.options.contains_key(name) {
+        return take(spec, name, value, rest, reading);
+    }
+    let mut candidates: Vec<&String> = spec
+        .options
+        .keys()
+        .filter(|known| name.len() > 2 && known.starts_with(name))
+        .collect();
+    candidates.sort();
+    let Some(first) = candidates.first().copied() else {
+        unknown(spec, name, reading);
+        reading.files.extend(value);
+        return Step::Took(0);
+    };
+    if spec.one_dash {
+        // No abbreviations there.
+        unknown(spec, name, reading);
+        reading.files.extend(value);
+        return Step::Took(0);
+    }
+    for other in &candidates[1..] {
+        note(spec, other, reading);
+    }
+    take(spec, &first.clone(), value, rest, reading)
+}
+
+/// `-abc`: flags one by one, until one that takes the rest as its value.
+fn cluster(spec: &ProgramSpec, word: &Word, rest: &[Word], reading: &mut Reading<'_>) -> Step {
+    let dash = &word.text[..1];
+    let mut inline = false;
+    for (at, letter) in word.text.char_indices().skip(1) {
+        let name = format!("{dash}{letter}");
+        let after = at + letter.len_utf8();
+        let attached = (after < word.text.len()).then(|| word.tail(after));
+        match spec.options.get(&name).map(|opt| opt.takes) {
+            None => {
+                reading.options.push(name);
+                unknown(spec, &word.text, reading);
+                reading.files.extend(attached);
+                return Step::Took(0);
+            }
+            Some(Takes::Nothing) => note(spec, &name, reading),
+            Some(Takes::Inline) => {
+                note(spec, &name, reading);
+                inline = true;
+            }
+            Some(_) => return take(spec, &name, attached, rest, reading),
+        }
+    }
+    if inline { Step::Inline } else { Step::Took(0) }
+}
+
+fn unknown(spec: &ProgramSpec, name: &str, reading: &mut Reading<'_>) {
+    reading.options.push(name.to_owned());
+    if spec.known_options_only {
+        reading.unknown.push(name.to_owned());
+    }
+}
+
+fn note(spec: &ProgramSpec, name: &str, reading: &mut Reading<'_>) {
+    reading.options.push(name.to_owned());
+    if spec.options.get(name).is_some_and(|opt| opt.asks) {
+        reading.asking.push(name.to_owned());
+    }
+}
+
+/// An option known by name, with the value that is attached to it or follows.
+fn take(
+    spec: &ProgramSpec,
+    name: &str,
+    attached: Option<Word>,
+    rest: &[Word],
+    reading: &mut Reading<'_>,
+) -> Step {
+    note(spec, name, reading);
+    let Opt { takes, .. } = spec.options[name];
+    let (value, taken) = match attached {
+        Some(value) => (Some(value), 0),
+        None => (rest.first().cloned(), usize::from(!rest.is_empty())),
+    };
+    match takes {
+        Takes::Nothing | Takes::Attached => {
+            if taken == 0 {
+                reading
+                    .files
+                    .extend(value.filter(|value| value.text.contains('/')));
+            }
+            Step::Took(0)
+        }
+        Takes::Inline => Step::Inline,
+        Takes::Path => {
+            reading.files.extend(value);
+            Step::Took(taken)
+        }
+        Takes::Text => Step::Took(taken),
+        Takes::Shell => {
+            let Some(mut text) = value else {
+                return Step::Took(0);
+            };
+            if spec.operands != Operands::Command {
+                reading.texts.push(text);
+                return Step::Took(taken);
+            }
+            // `env -S 'bash -c' 'rm x'`: what follows are further words of that command.
+            for word in &rest[taken..] {
+                text.text.push(' ');
+                text.text
+                    .push_str(&shlex::try_quote(&word.text).unwrap_or_default());
+            }
+            Step::Rest(text)
+        }
+        Takes::Command => {
+            let end = |at: usize| {
+                rest[at].text == ";"
+                    || (rest[at].text == "+" && at > 0 && rest[at - 1].text == "{}")
+            };
+            let length = (0..rest.len()).find(|at| end(*at)).unwrap_or(rest.len());
+            reading.commands.push(rest[..length].to_vec());
+            Step::Took((length + 1).min(rest.len()))
+        }
+        Takes::Module => Step::Module(value.map(|word| word.text).unwrap_or_default(), taken),
+    }
+}
+
+fn place_operands(
+    spec: &ProgramSpec,
+    operands: Vec<Word>,
+    inline: bool,
+    reading: &mut Reading<'_>,
+) {
+    let mut operands = operands;
+    if inline {
+        if !operands.is_empty() {
+            reading.texts.push(operands.remove(0));
+        }
+        reading.files.extend(operands.iter().cloned());
+        reading.operands = operands;
+        return;
+    }
+    match spec.operands {
+        Operands::Paths | Operands::Script => reading.files.extend(operands.iter().cloned()),
+        Operands::Text => {}
+        Operands::FirstText => {
+            let all_files = spec
+                .first_text_unless
+                .iter()
+                .any(|option| reading.has(option));
+            reading
+                .files
+                .extend(operands.iter().skip(usize::from(!all_files)).cloned());
+        }
+        Operands::Shell => {
+            let text = operands
+                .iter()
+                .map(|word| word.text.as_str())
+                .collect::<Vec<_>>()
+                .join(" ");
+            if !text.is_empty() {
+                reading.texts.push(Word::literal(text));
+            }
+        }
+        Operands::Command => {
+            let mut inner = operands.as_slice();
+            let skipped = inner.len().min(spec.skip);
+            reading.files.extend(
+                inner[..skipped]
+                    .iter()
+                    .filter(|word| word.text.contains('/'))
+                    .cloned(),
+            );
+            inner = &inner[skipped..];
+            while spec.assignments
+                && let Some((first, rest)) = inner.split_first()
+                && first.text.contains('=')
+            {
+                reading.assigns = true;
+                inner = rest;
+            }
+            match inner {
+                // `flock FILE -c TEXT`
+                [flag, text, ..]
+                    if spec
+                        .options
+                        .get(&flag.text)
+                        .is_some_and(|opt| opt.takes == Takes::Shell) =>
+                {
+                    reading.texts.push(text.clone());
+                }
+                [] => {}
+                _ => reading.commands.push(inner.to_vec()),
+            }
+        }
+    }
+    reading.operands = operands;
+}
+
+/// A program without a definition: every word may be a path, every option may take the next word.
+fn unspecified(words: &[Word], reading: &mut Reading<'_>) {
+    for word in words {
+        let text = &word.text;
+        if let Some(long) = text.strip_prefix("--") {
+            let name_length = long.find('=').map_or(text.len(), |at| at + 2);
+            reading.options.push(text[..name_length].to_owned());
+            if name_length < text.len() {
+                reading.files.push(word.tail(name_length + 1));
+            }
+        } else if text.starts_with('-') && text.len() > 1 {
+            reading.options.push(text.clone());
+            reading
+                .options
+                .extend(text.chars().skip(1).map(|letter| format!("-{letter}")));
+            let start = text.char_indices().nth(2).map_or(text.len(), |(at, _)| at);
+            reading.files.push(word.tail(start));
+            // `-xzf/etc/passwd`
+            reading.files.extend(text.find('/').map(|at| word.tail(at)));
+        } else {
+            reading.operands.push(word.clone());
+            reading.files.push(word.clone());
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! The policy: `config/policy.toml`, compiled in, plus files that can only tighten it, plus the settings of this start.
+//!
+//! Everything that the gate knows about particular programs is data in here. Loading checks what it reads: a bad rule
+//! stops the start with file, line and rule. Reads no files itself, and judges nothing.
+
+use crate::gate::Decision;
+use crate::gate::rules::{Rule, RuleText};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
+use toml::Spanned;
+
+/// The rules that every start has.
+pub const BUILT_IN: &str = include_str!("../../config/policy.toml");
+const BUILT_IN_NAME: &str = "config/policy.toml";
+
+/// What the person configured, as far as it concerns the gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateSettings {
+    /// Programs that may run without asking, by name.
+    pub allowlist: Vec<String>,
+    /// `AGENT_WRITE_ENABLED`: without it, nothing writes or executes.
+    pub write_enabled: bool,
+    /// Branches that nobody may force-push.
+    pub protected_branches: Vec<String>,
+}
+
+/// A policy file that can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {rule}: {text}")]
+pub struct PolicyError {
+    pub file: String,
+    pub line: usize,
+    /// The rule or program concerned; `-` for errors of the file as a whole.
+    pub rule: String,
+    pub text: String,
+}
+
+/// Rules in a form that is quick to ask.
+#[derive(Debug)]
+pub struct GatePolicy {
+    pub(super) settings: GateSettings,
+    digest: String,
+    pub(super) denylist: Vec<String>,
+    pub(super) interpreters: HashSet<String>,
+    pub(super) builtins: HashSet<String>,
+    pub(super) with_subcommands: HashSet<String>,
+    pub(super) secrets: Vec<String>,
+    pub(super) not_secrets: Vec<String>,
+    programs: HashMap<String, ProgramSpec>,
+    /// From every name or alias to the key in `programs`.
+    names: HashMap<String, String>,
+    /// Aliases with a `*`, such as `python3.*`.
+    patterns: Vec<(String, String)>,
+    pub(super) rules: Vec<Rule>,
+}
+
+/// What an option takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    Nothing,
+    /// A value that may be a path.
+    Path,
+    /// A value that is no path: a pattern, a message, a number.
+    Text,
+    /// A value only if attached: `--color=always`.
+    Attached,
+    /// A command line for a shell.
+    Shell,
+    /// Words of a command, up to `;` or `+`.
+    Command,
+    /// Makes the first operand a command line for a shell (`bash -c`).
+    Inline,
+    /// The name of a module that runs in the program's place (`python -m`).
+    Module,
+}
+
+/// An option that a program is known to have.
+#[derive(Debug, Clone, Copy)]
+pub struct Opt {
+    pub takes: Takes,
+    pub asks: bool,
+}
+
+/// What the words are that are no options.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operands {
+    #[default]
+    Paths,
+    Text,
+    /// The first is text (a pattern), the others are paths.
+    FirstText,
+    /// The first is a program for this interpreter; what follows belongs to that.
+    Script,
+    /// They are a command of their own.
+    Command,
+    /// They are a command line for a shell.
+    Shell,
+}
+
+/// What running a program means before its options are looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stance {
+    /// As the allowlist says.
+    #[default]
+    Allow,
+    Ask,
+    Deny,
+    /// As the command inside says.
+    Inner,
+}
+
+/// One program, or one subcommand (`git push`).
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProgramText {
+    name: String,
+    aliases: String,
+    decision: Stance,
+    reason: String,
+    fix: String,
+    /// Options that are not listed make it ask, because some option of the program can execute or write.
+    known_options_only: bool,
+    like: String,
+    flags: String,
+    values: String,
+    texts: String,
+    attached: String,
+    shells: String,
+    commands: String,
+    inline: String,
+    module: String,
+    modules: String,
+    asks: String,
+    /// `-20` is an option.
+    numbers: bool,
+    /// `-name` is one option, not five.
+    one_dash: bool,
+    operands: Operands,
+    /// With one of these options, the first operand is not text after all.
+    first_text_unless: String,
+    /// Operands before the command of a wrapper.
+    skip: usize,
+    /// `NAME=value` may stand before the command of a wrapper.
+    assignments: bool,
+    subcommands: bool,
+    /// Examples, checked by a test: what each must be with only this program's settings in play.
+    allow: Vec<String>,
+    ask: Vec<String>,
+    deny: Vec<String>,
+}
+
+/// [`ProgramText`], ready for use.
+#[derive(Debug, Default)]
+pub struct ProgramSpec {
+    pub name: String,
+    pub stance: Stance,
+    pub reason: String,
+    pub fix: String,
+    pub known_options_only: bool,
+    pub options: HashMap<String, Opt>,
+    pub modules: HashSet<String>,
+    pub numbers: bool,
+    pub one_dash: bool,
+    pub operands: Operands,
+    pub first_text_unless: Vec<String>,
+    pub skip: usize,
+    pub assignments: bool,
+    pub subcommands: bool,
+    /// What the example commands must come out as.
+    pub examples: Vec<(Decision, String)>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PolicyText {
+    denylist: Vec<String>,
+    interpreters: String,
+    builtins: String,
+    with_subcommands: String,
+    secrets: Vec<String>,
+    not_secrets: Vec<String>,
+    program: Vec<Spanned<ProgramText>>,
+    rule: Vec<Spanned<RuleText>>,
+}
+
+impl GatePolicy {
+    /// The built-in policy, tightened by `files` (a name for errors, and the text).
+    ///
+    /// Later files may add denied programs, secrets and rules. What a program's options mean can't be redefined: a file that
+    /// repeats the built-in definitions unchanged is fine, a different one is an error.
+    pub fn load(files: &[(&str, &str)], settings: GateSettings) -> Result<Self, PolicyError> {
+        let base = parse(BUILT_IN_NAME, BUILT_IN)?;
+        let mut policy = Self::empty(settings, files);
+        let base_programs: Vec<ProgramText> = base
+            .program
+            .iter()
+            .map(|program| program.as_ref().clone())
+            .collect();
+        policy.add_programs(base.program)?;
+        policy.builtins = words(&base.builtins).collect();
+        policy.with_subcommands = words(&base.with_subcommands).collect();
+        policy.not_secrets = base.not_secrets;
+        policy.tighten(base.denylist, &base.interpreters, base.secrets);
+        for rule in base.rule {
+            policy.rules.push(Rule::checked(
+                BUILT_IN_NAME,
+                line_of(BUILT_IN, rule.span().start),
+                rule.into_inner(),
+            )?);
+        }
+        for (name, text) in files.iter().filter(|(_, text)| *text != BUILT_IN) {
+            policy.add_file(name, text, &base_programs)?;
+        }
+        Ok(policy)
+    }
+
+    /// SHA-256 over everything that verdicts depend on, as hex.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The write switch.
+    pub fn write_enabled(&self) -> bool {
+        self.settings.write_enabled
+    }
+
+    /// The settings that it was loaded with.
+    pub fn settings(&self) -> &GateSettings {
+        &self.settings
+    }
+
+    /// Every example of the policy's programs, with what it must be judged as.
+    pub fn examples(&self) -> impl Iterator<Item = (&str, Decision, &str)> {
+        self.programs.values().flat_map(|spec| {
+            spec.examples
+                .iter()
+                .map(|(decision, text)| (spec.name.as_str(), *decision, text.as_str()))
+        })
+    }
+
+    /// Examples that their own rule does not treat as it says: (rule, example).
+    pub fn broken_rule_examples(&self) -> Vec<(String, String)> {
+        let broken = |rule: &Rule| {
+            rule.broken_examples(self)
+                .into_iter()
+                .map(|example| (rule.id.clone(), example))
+                .collect::<Vec<_>>()
+        };
+        self.rules.iter().flat_map(broken).collect()
+    }
+
+    /// The name under which a program is known: `python3` is `python`.
+    pub(super) fn canonical<'a>(&'a self, name: &'a str) -> &'a str {
+        if let Some(key) = self.names.get(name) {
+            return key;
+        }
+        self.patterns
+            .iter()
+            .find(|(pattern, _)| matches_glob(pattern, name))
+            .map_or(name, |(_, key)| key)
+    }
+
+    pub(super) fn program(&self, name: &str) -> Option<&ProgramSpec> {
+        self.programs.get(self.canonical(name))
+    }
+
+    fn empty(settings: GateSettings, files: &[(&str, &str)]) -> Self {
+        let digest = digest(&settings, files);
+        Self {
+            settings,
+            digest,
+            denylist: Vec::new(),
+            interpreters: HashSet::new(),
+            builtins: HashSet::new(),
+            with_subcommands: HashSet::new(),
+            secrets: Vec::new(),
+            not_secrets: Vec::new(),
+            programs: HashMap::new(),
+            names: HashMap::new(),
+            patterns: Vec::new(),
+            rules: Vec::new(),
+        }
+    }
+
+    fn tighten(&mut self, denylist: Vec<String>, interpreters: &str, secrets: Vec<String>) {
+        self.denylist.extend(denylist);
+        self.interpreters.extend(words(interpreters));
+        self.secrets.extend(secrets);
+    }
+
+    fn add_file(
+        &mut self,
+        file: &str,
+        text: &str,
+        base: &[ProgramText],
+    ) -> Result<(), PolicyError> {
+        let added = parse(file, text)?;
+        for program in &added.program {
+            if !base.contains(program.as_ref()) {
+                let text_of = "the built-in definitions of programs can't be changed by a file; add a [[rule]] instead";
+                return Err(error(
+                    file,
+                    line_of(text, program.span().start),
+                    &program.as_ref().name,
+                    text_of,
+                ));
+            }
+        }
+        self.tighten(added.denylist, &added.interpreters, added.secrets);
+        for rule in added.rule {
+            let line = line_of(text, rule.span().start);
+            let rule = Rule::checked(file, line, rule.into_inner())?;
+            if let Some(example) = rule.broken_examples(self).first() {
+                return Err(error(
+                    file,
+                    line,
+                    &rule.id,
+                    &format!("its own example does not come out as it says: {example}"),
+                ));
+            }
+            self.rules.push(rule);
+        }
+        Ok(())
+    }
+
+    fn add_programs(&mut self, programs: Vec<Spanned<ProgramText>>) -> Result<(), PolicyError> {
+        for program in programs {
+            let line = line_of(BUILT_IN, program.span().start);
+            let text = program.into_inner();
+            let fail = |why: String| error(BUILT_IN_NAME, line, &text.name, &why);
+            if text.name.is_empty() || self.programs.contains_key(&text.name) {
+                return Err(fail("has no name, or one that stands twice".to_owned()));
+            }
+            if matches!(text.decision, Stance::Ask | Stance::Deny)
+                && (text.reason.is_empty() || text.fix.is_empty())
+            {
+                return Err(fail("asks or denies without a reason and a fix".to_owned()));
+            }
+            let mut options = HashMap::new();
+            for like in words(&text.like) {
+                let key = like.replace('_', " ");
+                let other = self.programs.get(&key).ok_or_else(|| {
+                    fail(format!("is like {key:?}, which does not stand before it"))
+                })?;
+                options.extend(other.options.iter().map(|(name, opt)| (name.clone(), *opt)));
+            }
+            text.options_into(&mut options);
+            let parent = text
+                .name
+                .rsplit_once(' ')
+                .map(|(parent, _)| format!("{parent} "));
+            for alias in words(&text.aliases) {
+                let full = format!("{}{alias}", parent.as_deref().unwrap_or_default());
+                if full.contains('*') {
+                    self.patterns.push((full, text.name.clone()));
+                } else {
+                    self.names.insert(full, text.name.clone());
+                }
+            }
+            self.programs.insert(text.name.clone(), text.ready(options));
+        }
+        Ok(())
+    }
+}
+
+impl ProgramText {
+    fn options_into(&self, options: &mut HashMap<String, Opt>) {
+        let lists = [
+            (&self.flags, Takes::Nothing),
+            (&self.values, Takes::Path),
+            (&self.texts, Takes::Text),
+            (&self.attached, Takes::Attached),
+            (&self.shells, Takes::Shell),
+            (&self.commands, Takes::Command),
+            (&self.inline, Takes::Inline),
+            (&self.module, Takes::Module),
+        ];
+        for (list, takes) in lists {
+            options.extend(words(list).map(|name| (name, Opt { takes, asks: false })));
+        }
+        for name in words(&self.asks) {
+            options
+                .entry(name)
+                .or_insert(Opt {
+                    takes: Takes::Nothing,
+                    asks: true,
+                })
+                .asks = true;
+        }
+    }
+
+    fn ready(self, options: HashMap<String, Opt>) -> ProgramSpec {
+        let labelled = |decision, examples: Vec<String>| {
+            examples.into_iter().map(move |example| (decision, example))
+        };
+        let mut examples: Vec<_> = labelled(Decision::Allow, self.allow).collect();
+        examples.extend(labelled(Decision::Ask, self.ask));
+        examples.extend(labelled(Decision::Deny, self.deny));
+        ProgramSpec {
+            stance: self.decision,
+            reason: self.reason,
+            fix: self.fix,
+            known_options_only: self.known_options_only,
+            options,
+            modules: words(&self.modules).collect(),
+            numbers: self.numbers,
+            one_dash: self.one_dash,
+            operands: self.operands,
+            first_text_unless: words(&self.first_text_unless).collect(),
+            skip: self.skip,
+            assignments: self.assignments,
+            subcommands: self.subcommands,
+            examples,
+            name: self.name,
+        }
+    }
+}
+
+/// Whether a name fits a pattern in which `*` stands for any text.
+pub(super) fn matches_glob(pattern: &str, name: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(mut left) = name.strip_prefix(head) else {
+        return false;
+    };
+    let mut rest = rest;
+    while let Some((middle, after)) = rest.split_once('*') {
+        let Some(at) = left.find(middle) else {
+            return false;
+        };
+        left = &left[at + middle.len()..];
+        rest = after;
+    }
+    left.ends_with(rest)
+}
+
+pub(super) fn error(file: &str, line: usize, rule: &str, text: &str) -> PolicyError {
+    PolicyError {
+        file: file.to_owned(),
+        line,
+        rule: rule.to_owned(),
+        text: text.to_owned(),
+    }
+}
+
+fn parse(file: &str, text: &str) -> Result<PolicyText, PolicyError> {
+    toml::from_str(text).map_err(|err| {
+        error(
+            file,
+            line_of(text, err.span().map_or(0, |span| span.start)),
+            "-",
+            err.message(),
+        )
+    })
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+}
+
+fn words(list: &str) -> impl Iterator<Item = String> + '_ {
+    list.split_whitespace().map(str::to_owned)
+}
+
+fn digest(settings: &GateSettings, files: &[(&str, &str)]) -> String {
+    let mut hash = Sha256::new();
+    let mut part = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_be_bytes());
+        hash.update(bytes);
+    };
+    part(BUILT_IN.as_bytes());
+    for (_, text) in files.iter().filter(|(_, text)| *text != BUILT_IN) {
+        part(text.as_bytes());
+    }
+    part(&[u8::from(settings.write_enabled)]);
+    for list in [&settings.allowlist, &settings.protected_branches] {
+        part(&(list.len() as u64).to_be_bytes());
+        list.iter().for_each(|item| part(item.as_bytes()));
+    }
+    hex::encode(hash.finalize())
+}

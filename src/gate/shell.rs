@@ -1,0 +1,421 @@
+//! From text to simple commands: tree-sitter-bash for the structure, [`crate::gate::words`] for the words.
+//!
+//! Finds every simple command wherever it stands (lists, loops, functions, substitutions, here-documents) and everything that
+//! only a shell can do. Judges nothing, expands nothing, and gives up on what it can't read: the caller denies that.
+
+use crate::gate::words::{Feature, Word, WordBuilder, ansi_c, is_invisible, plain};
+use std::ops::ControlFlow;
+use tree_sitter::{Node, ParseOptions, Parser};
+
+/// Longer texts are refused unread.
+pub const COMMAND_MAX_BYTES: usize = 64 * 1024;
+/// Nesting of the parse tree beyond which a text is refused.
+const DEPTH_MAX_LEVELS: usize = 200;
+/// Steps of the parser (a hundred operations each, about) after which a text is refused: some inputs are quadratic.
+const PARSE_MAX_STEPS: usize = 20_000;
+
+/// A command text, taken apart.
+#[derive(Debug, Default)]
+pub struct Script {
+    /// In order of their places in the text, nested ones too.
+    pub commands: Vec<Vec<Word>>,
+    pub features: Vec<Feature>,
+    /// Files that the shell itself opens.
+    pub redirects: Vec<Word>,
+    /// The argv, where the text is nothing but one command of literal words: no shell is needed.
+    pub argv: Option<Vec<String>>,
+}
+
+/// Why a text can't be judged, and so never runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreadable {
+    TooLong,
+    Nul,
+    Empty,
+    Unparsable,
+    TooDeep,
+}
+
+impl Unreadable {
+    /// What to tell whoever wrote it.
+    pub fn describe(self) -> (&'static str, &'static str) {
+        match self {
+            Unreadable::TooLong => (
+                "the command is longer than 64 kB",
+                "put the text into a file, and run that",
+            ),
+            Unreadable::Nul => ("the command contains a NUL byte", "leave it out"),
+            Unreadable::Empty => ("the command is empty", "name a program"),
+            Unreadable::Unparsable => (
+                "the command is not valid shell text (unbalanced quotes or brackets?)",
+                "quote and close it properly",
+            ),
+            Unreadable::TooDeep => (
+                "the command is nested too deeply to be judged",
+                "split it into several calls",
+            ),
+        }
+    }
+}
+
+/// Takes a command text apart.
+pub fn read(text: &str) -> Result<Script, Unreadable> {
+    if text.len() > COMMAND_MAX_BYTES {
+        return Err(Unreadable::TooLong);
+    }
+    if text.contains('\0') {
+        return Err(Unreadable::Nul);
+    }
+    if text.trim().is_empty() {
+        return Err(Unreadable::Empty);
+    }
+    if let Some(argv) = plain(text) {
+        let words = argv.iter().map(Word::literal).collect();
+        return Ok(Script {
+            commands: vec![words],
+            argv: Some(argv),
+            ..Script::default()
+        });
+    }
+    let mut reader = Reader {
+        text,
+        script: Script::default(),
+    };
+    if text.chars().any(is_invisible) {
+        reader.note(Feature::Invisible);
+    }
+    if text
+        .chars()
+        .any(|c| c.is_control() && !matches!(c, '\n' | '\t'))
+    {
+        reader.note(Feature::ControlCharacter);
+    }
+    if text.trim_matches(['\n', ' ', '\t']).contains('\n') {
+        reader.note(Feature::Newline);
+    }
+    let tree = parse(text).ok_or(Unreadable::Unparsable)?;
+    if tree.root_node().has_error() {
+        return Err(Unreadable::Unparsable);
+    }
+    reader.walk(tree.root_node(), 0)?;
+    let mut script = reader.script;
+    if script.features.is_empty() {
+        // The word reader saw something that the tree does not show: a keyword, an odd quote.
+        script.features.push(Feature::Keyword);
+    }
+    Ok(script)
+}
+
+fn parse(text: &str) -> Option<tree_sitter::Tree> {
+    let mut parser = Parser::new();
+    parser
+        .set_language(&tree_sitter_bash::LANGUAGE.into())
+        .ok()?;
+    let bytes = text.as_bytes();
+    let mut steps = 0;
+    let mut within_limit = |_: &tree_sitter::ParseState| {
+        steps += 1;
+        if steps > PARSE_MAX_STEPS {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let options = ParseOptions::new().progress_callback(&mut within_limit);
+    parser.parse_with_options(
+        &mut |at, _| bytes.get(at..).unwrap_or_default(),
+        None,
+        Some(options),
+    )
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    script: Script,
+}
+
+impl<'a> Reader<'a> {
+    fn note(&mut self, feature: Feature) {
+        if !self.script.features.contains(&feature) {
+            self.script.features.push(feature);
+        }
+    }
+
+    fn walk(&mut self, node: Node<'_>, depth: usize) -> Result<(), Unreadable> {
+        if depth > DEPTH_MAX_LEVELS {
+            return Err(Unreadable::TooDeep);
+        }
+        match node.kind() {
+            "command" => {
+                // The statement around it has emitted it already, with the words that follow a redirect.
+                if !node
+                    .parent()
+                    .is_some_and(|parent| parent.kind() == "redirected_statement")
+                {
+                    self.simple_command(node, depth)?;
+                }
+            }
+            "redirected_statement" => self.simple_command(node, depth)?,
+            "declaration_command" | "unset_command" => {
+                self.note(Feature::Assignment);
+                self.declaration(node, depth)?;
+            }
+            "variable_assignment" | "variable_assignments" => self.note(Feature::Assignment),
+            "pipeline" | "list" | "subshell" | "negated_command" => self.note(Feature::Operator),
+            "compound_statement"
+            | "test_command"
+            | "for_statement"
+            | "c_style_for_statement"
+            | "while_statement"
+            | "if_statement"
+            | "case_statement"
+            | "do_group" => self.note(Feature::Compound),
+            "function_definition" => self.note(Feature::Function),
+            "command_substitution" | "process_substitution" => self.note(Feature::Substitution),
+            "expansion"
+            | "simple_expansion"
+            | "arithmetic_expansion"
+            | "array"
+            | "translated_string"
+            | "subscript" => self.note(Feature::Expansion),
+            "brace_expression" => self.note(Feature::Brace),
+            "extglob_pattern" => self.note(Feature::Glob),
+            "heredoc_redirect" | "herestring_redirect" => self.note(Feature::HereDocument),
+            "file_redirect" => {
+                self.note(Feature::Redirect);
+                self.redirect_target(node, depth)?;
+            }
+            "comment" => self.note(Feature::Comment),
+            "&" => self.note(Feature::Background),
+            ";" | ";;" | "||" | "&&" | "|" | "|&" => self.note(Feature::Operator),
+            _ => {}
+        }
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            self.walk(child, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// The words of a command node, or of a statement with redirects: what follows a redirect's target still belongs to it.
+    fn simple_command(&mut self, node: Node<'_>, depth: usize) -> Result<(), Unreadable> {
+        let mut literals = Vec::new();
+        word_nodes(node, &mut literals);
+        literals.sort_by_key(|literal: &Node<'_>| literal.start_byte());
+        let words = self.join(&literals, depth)?;
+        if !words.is_empty() {
+            self.script.commands.push(words);
+        }
+        Ok(())
+    }
+
+    fn declaration(&mut self, node: Node<'_>, depth: usize) -> Result<(), Unreadable> {
+        let mut cursor = node.walk();
+        let children: Vec<_> = node
+            .children(&mut cursor)
+            .filter(|child| child.kind() != "variable_assignment")
+            .collect();
+        let words = self.join(&children, depth)?;
+        self.script.commands.push(words);
+        Ok(())
+    }
+
+    fn redirect_target(&mut self, node: Node<'_>, depth: usize) -> Result<(), Unreadable> {
+        let mut cursor = node.walk();
+        let Some(target) = node
+            .children_by_field_name("destination", &mut cursor)
+            .next()
+        else {
+            return Ok(());
+        };
+        let mut operator = node.walk();
+        let duplicates = node
+            .children(&mut operator)
+            .any(|child| matches!(child.kind(), ">&" | "<&" | ">&-" | "<&-"));
+        let word = self.join(&[target], depth)?.pop().unwrap_or_default();
+        let is_descriptor = duplicates
+            && word
+                .text
+                .trim_end_matches('-')
+                .chars()
+                .all(|c| c.is_ascii_digit());
+        if !is_descriptor {
+            self.script.redirects.push(word);
+        }
+        Ok(())
+    }
+
+    /// Literal nodes in the order of the text, joined where nothing separates them.
+    fn join(&mut self, literals: &[Node<'_>], depth: usize) -> Result<Vec<Word>, Unreadable> {
+        let mut words = Vec::new();
+        let mut builder = WordBuilder::default();
+        let mut end: Option<usize> = None;
+        for literal in literals {
+            if let Some(end) = end {
+                self.gap(end, literal.start_byte(), &mut builder, &mut words);
+            }
+            self.decode(*literal, &mut builder, depth)?;
+            end = Some(literal.end_byte().max(end.unwrap_or(0)));
+        }
+        words.extend(builder.take().map(|(word, _)| word));
+        for feature in std::mem::take(&mut builder.features) {
+            self.note(feature);
+        }
+        Ok(words)
+    }
+
+    /// Between two literals: blanks separate, a continued line does not, an escaped blank belongs to the word.
+    fn gap(&self, from: usize, to: usize, builder: &mut WordBuilder, words: &mut Vec<Word>) {
+        let between = self.text.get(from..to).unwrap_or(" ");
+        let mut chars = between.chars();
+        while let Some(c) = chars.next() {
+            match c {
+                '\\' => match chars.next() {
+                    Some('\n') => {}
+                    Some(escaped) => builder.push_quoted(escaped),
+                    None => {}
+                },
+                _ => words.extend(builder.take().map(|(word, _)| word)),
+            }
+        }
+    }
+
+    fn decode(
+        &mut self,
+        node: Node<'_>,
+        builder: &mut WordBuilder,
+        depth: usize,
+    ) -> Result<(), Unreadable> {
+        if depth > DEPTH_MAX_LEVELS {
+            return Err(Unreadable::TooDeep);
+        }
+        let raw = &self.text[node.byte_range()];
+        match node.kind() {
+            "command_name" | "concatenation" => {
+                let mut cursor = node.walk();
+                for child in node.children(&mut cursor) {
+                    self.decode(child, builder, depth + 1)?;
+                }
+            }
+            "raw_string" => {
+                builder.start_quoted();
+                raw[1..raw.len().max(2) - 1]
+                    .chars()
+                    .for_each(|c| builder.push_quoted(c));
+            }
+            "ansi_c_string" => match ansi_c(
+                raw.trim_start_matches("$'")
+                    .strip_suffix('\'')
+                    .unwrap_or(raw),
+            ) {
+                Some(decoded) => {
+                    builder.start_quoted();
+                    decoded.chars().for_each(|c| builder.push_quoted(c));
+                }
+                None => builder.push_dynamic(raw, Feature::Expansion),
+            },
+            "string" => self.string(node, builder),
+            "expansion" | "simple_expansion" | "arithmetic_expansion" => {
+                builder.push_dynamic(raw, Feature::Expansion)
+            }
+            "translated_string" => match node.named_child(0) {
+                Some(inner) => self.string(inner, builder),
+                None => builder.push_dynamic(raw, Feature::Expansion),
+            },
+            "command_substitution" | "process_substitution" => {
+                builder.push_dynamic(raw, Feature::Substitution)
+            }
+            "brace_expression" => builder.push_dynamic(raw, Feature::Brace),
+            "``" => {}
+            _ => unescaped(raw, builder),
+        }
+        Ok(())
+    }
+
+    /// The inside of double quotes: text between the parts that the shell fills in.
+    fn string(&mut self, node: Node<'_>, builder: &mut WordBuilder) {
+        builder.start_quoted();
+        let end = node.end_byte() - 1;
+        let mut at = node.start_byte() + 1;
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            let feature = match child.kind() {
+                "expansion" | "simple_expansion" | "arithmetic_expansion" => Feature::Expansion,
+                "command_substitution" => Feature::Substitution,
+                _ => continue,
+            };
+            quoted(&self.text[at..child.start_byte().max(at)], builder);
+            builder.push_dynamic(&self.text[child.byte_range()], feature);
+            at = child.end_byte();
+        }
+        if at < end {
+            quoted(&self.text[at..end], builder);
+        }
+    }
+}
+
+/// The literals that make up a command's words, without redirect targets and assignments.
+fn word_nodes<'t>(node: Node<'t>, found: &mut Vec<Node<'t>>) {
+    let mut cursor = node.walk();
+    let children: Vec<_> = node.children(&mut cursor).collect();
+    for (index, child) in children.iter().enumerate() {
+        let field = node.field_name_for_child(u32::try_from(index).unwrap_or(u32::MAX));
+        match child.kind() {
+            "command" if node.kind() == "redirected_statement" => word_nodes(*child, found),
+            "command_name" => found.push(*child),
+            "file_redirect" => {
+                let mut inner = child.walk();
+                found.extend(
+                    child
+                        .children_by_field_name("destination", &mut inner)
+                        .skip(1),
+                );
+            }
+            "heredoc_redirect" => {
+                let mut inner = child.walk();
+                found.extend(child.children_by_field_name("argument", &mut inner));
+                let mut inner = child.walk();
+                for redirect in child.children_by_field_name("redirect", &mut inner) {
+                    let mut targets = redirect.walk();
+                    found.extend(
+                        redirect
+                            .children_by_field_name("destination", &mut targets)
+                            .skip(1),
+                    );
+                }
+            }
+            _ if field == Some("argument") => found.push(*child),
+            _ => {}
+        }
+    }
+}
+
+fn unescaped(raw: &str, builder: &mut WordBuilder) {
+    let mut chars = raw.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('\n') | None => {}
+                Some(escaped) => builder.push_quoted(escaped),
+            },
+            _ => builder.push_bare(c),
+        }
+    }
+}
+
+fn quoted(raw: &str, builder: &mut WordBuilder) {
+    let mut chars = raw.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('\n') | None => {}
+                Some(escaped @ ('$' | '`' | '"' | '\\')) => builder.push_quoted(escaped),
+                Some(other) => {
+                    builder.push_quoted('\\');
+                    builder.push_quoted(other);
+                }
+            },
+            _ => builder.push_quoted(c),
+        }
+    }
+}

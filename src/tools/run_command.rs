@@ -1,0 +1,144 @@
+//! `run_command`: one command line, exactly as it was approved.
+//!
+//! The text in the arguments is never run: what runs is the argv (no shell) or the shell text that the gate approved.
+
+use super::{Action, Reach, RunFuture, Tool, args, schema_of, text};
+use crate::agent::event::{Call, EffectClass, Outcome, Status};
+use crate::gate::{Approved, Runnable, Touch};
+use crate::world::process::{Exit, Finished, Launch};
+use crate::world::workspace::digest_of;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+
+const TIMEOUT_DEFAULT_S: u64 = 30;
+const TIMEOUT_MAX_S: u64 = 300;
+/// Of both streams together, head and tail kept.
+const OUTPUT_CHARS_MAX: usize = 4_000;
+
+pub const TOOL: Tool = Tool {
+    name: "run_command",
+    about: include_str!("../../prompts/tools/run_command.md"),
+    class: EffectClass::Opaque,
+    schema: schema_of::<Args>,
+    touches: |json| Ok(vec![Touch::Command(args::<Args>(json)?.command)]),
+    action: Action::World { run, expect: None },
+};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    #[schemars(length(min = 1))]
+    command: String,
+    /// Seconds, 30 by default
+    #[schemars(range(min = 1, max = 300))]
+    timeout: Option<u64>,
+}
+
+fn run(call: Approved<Call>, reach: Arc<Reach>) -> RunFuture {
+    Box::pin(async move {
+        let id = call.get().id.clone();
+        let mut outcome = match call
+            .typed::<Args>()
+            .and_then(|approved| launch(&approved, &reach))
+        {
+            Ok(launch) => told(launch.timeout, reach.processes.run(&id, launch).await),
+            Err(error) => Outcome::failed(error),
+        };
+        outcome.consequential = true;
+        outcome
+    })
+}
+
+fn launch(approved: &Approved<Args>, reach: &Reach) -> Result<Launch, String> {
+    let (program, args) = match approved.runnable() {
+        Some(Runnable::Shell(text)) => ("bash".to_owned(), vec!["-c".to_owned(), text.clone()]),
+        Some(Runnable::Argv(argv)) => match argv.split_first() {
+            Some((program, args)) => (program.clone(), args.to_vec()),
+            None => return Err("the command is empty".into()),
+        },
+        None => {
+            return Err("the call was approved without a command to run; it did not run".into());
+        }
+    };
+    let seconds = approved
+        .get()
+        .timeout
+        .unwrap_or(TIMEOUT_DEFAULT_S)
+        .clamp(1, TIMEOUT_MAX_S);
+    let timeout = Duration::from_secs(seconds);
+    Ok(Launch {
+        program,
+        args,
+        cwd: reach.workspace.root().into(),
+        env: Vec::new(),
+        timeout,
+        stdin: None,
+    })
+}
+
+/// What the model reads about a process that ended.
+fn told(timeout: Duration, finished: Finished) -> Outcome {
+    let limit = timeout.as_secs();
+    let (status, code, remark) = match finished.exit {
+        Exit::Code(0) => (Status::Done, Some(0), String::new()),
+        Exit::Code(code) => (Status::Failed, Some(code), String::new()),
+        // As shells count it.
+        Exit::Signal(signal) => (
+            Status::Failed,
+            Some(128 + signal),
+            format!("Killed by signal {signal}."),
+        ),
+        Exit::TimedOut => {
+            let ask = if limit < TIMEOUT_MAX_S {
+                format!("; timeout can be up to {TIMEOUT_MAX_S}")
+            } else {
+                String::new()
+            };
+            (
+                Status::Failed,
+                None,
+                format!("Stopped after {limit} s with all its processes{ask}. Output until then:"),
+            )
+        }
+        Exit::Cancelled => (
+            Status::Cancelled,
+            None,
+            "Cancelled by the person. Output until then:".into(),
+        ),
+        Exit::NotStarted(why) => (Status::Failed, None, format!("It did not start: {why}.")),
+    };
+    let shown = code.map_or("none".to_owned(), |code| code.to_string());
+    let mut output = format!("Exit code: {shown} | Duration: {}ms", finished.duration_ms);
+    if !remark.is_empty() {
+        output.push_str(&format!("\n{remark}"));
+    }
+    let (stdout, stderr) = (finished.stdout.text(), finished.stderr.text());
+    let (for_stdout, for_stderr) = share(stdout.chars().count(), stderr.chars().count());
+    for (name, stream, max) in [
+        ("stdout", &stdout, for_stdout),
+        ("stderr", &stderr, for_stderr),
+    ] {
+        if !stream.is_empty() {
+            output.push_str(&format!(
+                "\n{name}:\n{}",
+                text::head_and_tail(stream.trim_end(), max)
+            ));
+        }
+    }
+    let whole = finished.stdout.omitted_bytes + finished.stderr.omitted_bytes == 0;
+    let cut = stdout.chars().count() + stderr.chars().count() > OUTPUT_CHARS_MAX;
+    let mut outcome = Outcome::new(status, output);
+    outcome.digest = (whole && cut).then(|| digest_of(format!("{stdout}{stderr}").as_bytes()));
+    outcome.exit_code = code;
+    outcome.duration_ms = finished.duration_ms;
+    outcome
+}
+
+/// What the shorter stream leaves goes to the longer one.
+fn share(stdout: usize, stderr: usize) -> (usize, usize) {
+    let half = OUTPUT_CHARS_MAX / 2;
+    let for_stdout = stdout.min(OUTPUT_CHARS_MAX - stderr.min(half));
+    (for_stdout, OUTPUT_CHARS_MAX - for_stdout)
+}

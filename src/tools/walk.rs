@@ -1,0 +1,169 @@
+//! The files of a workspace that a model may see: not ignored, not hidden, in a stable order.
+//!
+//! `.gitignore` counts also without a repository, but never one from above the workspace. Names that start with a dot
+//! are left out unless the call names them; `.git` always. Walking only gives names: files are opened by the workspace.
+
+use crate::world::workspace::{Open, Workspace, WorkspaceError};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use ignore::WalkBuilder;
+use std::path::{Path, PathBuf};
+
+/// A walk stops here, and says so.
+pub const WALK_FILES_MAX: usize = 50_000;
+
+/// Where to look, and for which names.
+pub struct Walk {
+    base: String,
+    globs: Option<GlobSet>,
+}
+
+/// Whether to go on to the next file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    On,
+    Stop,
+}
+
+/// How a walk ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walked {
+    All,
+    Stopped,
+    /// More files than [`WALK_FILES_MAX`].
+    TooMany,
+}
+
+impl Walk {
+    /// Errors are for the model: a folder that is not there, a glob that does not parse.
+    pub fn new(
+        workspace: &Workspace,
+        path: Option<&str>,
+        glob: Option<&str>,
+    ) -> Result<Self, String> {
+        let base = workspace
+            .locate(path.unwrap_or("."))
+            .map_err(|e| e.to_string())?;
+        if base.split('/').any(|part| part == ".git") {
+            return Err(format!(
+                "{base} is below .git, which is never listed or searched; use the git tools"
+            ));
+        }
+        let globs = glob.map(|glob| globs(glob, &base)).transpose()?;
+        Ok(Self { base, globs })
+    }
+
+    /// Visits every file by its path relative to the root.
+    pub fn files(
+        &self,
+        workspace: &Workspace,
+        mut visit: impl FnMut(&str) -> Step,
+    ) -> Result<Walked, String> {
+        match workspace.open(&self.base, Open::Folder) {
+            Ok(_) => {}
+            Err(WorkspaceError::NotAFile { .. }) => {
+                visit(&self.base); // the call named one file: neither glob nor ignore rules are asked
+                return Ok(Walked::All);
+            }
+            Err(e) => return Err(e.to_string()),
+        }
+        let mut seen = 0;
+        for entry in self.builder(workspace.root()).build() {
+            // What can't be read is left out, as by any search; the model sees the file missing, not the tool failing.
+            let Ok(entry) = entry else { continue };
+            if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+                continue;
+            }
+            let Some(path) = entry
+                .path()
+                .strip_prefix(workspace.root())
+                .ok()
+                .and_then(Path::to_str)
+            else {
+                continue;
+            };
+            if self
+                .globs
+                .as_ref()
+                .is_some_and(|globs| !globs.is_match(path))
+            {
+                continue;
+            }
+            seen += 1;
+            if seen > WALK_FILES_MAX {
+                return Ok(Walked::TooMany);
+            }
+            if visit(path) == Step::Stop {
+                return Ok(Walked::Stopped);
+            }
+        }
+        Ok(Walked::All)
+    }
+
+    /// Walks from the root, so that its ignore rules hold, but only down to and below the base.
+    fn builder(&self, root: &Path) -> WalkBuilder {
+        let base: PathBuf = if self.base == "." {
+            root.into()
+        } else {
+            root.join(&self.base)
+        };
+        let mut builder = WalkBuilder::new(root);
+        builder
+            .hidden(false)
+            .parents(false)
+            .require_git(false)
+            .git_global(false)
+            .follow_links(false);
+        builder.sort_by_file_path(Path::cmp);
+        builder.filter_entry(move |entry| {
+            let path = entry.path();
+            if base.starts_with(path) {
+                return true;
+            }
+            let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            path.starts_with(&base) && !hidden
+        });
+        builder
+    }
+}
+
+/// A glob without a slash fits a name at any depth; with one, a path from the root or from the base.
+fn globs(glob: &str, base: &str) -> Result<GlobSet, String> {
+    let wrong =
+        |e: globset::Error| format!("glob {glob:?}: {}; examples: *.rs, src/**/*.py", e.kind());
+    let mut texts = vec![glob.trim_start_matches("./").to_owned()];
+    if !glob.contains('/') {
+        texts = vec![format!("**/{glob}")];
+    } else if base != "." {
+        texts.push(format!("{}/{glob}", globset::escape(base)));
+    }
+    let mut set = GlobSetBuilder::new();
+    for text in texts {
+        set.add(
+            GlobBuilder::new(&text)
+                .literal_separator(true)
+                .build()
+                .map_err(wrong)?,
+        );
+    }
+    set.build().map_err(wrong)
+}
+
+/// Whether a file's name says that it holds secrets. Names are matched as names: `test_valid_rsa.py` is fine.
+pub fn is_secret(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+    if let Some(rest) = name.strip_prefix(".env") {
+        return ![".example", ".sample", ".template", ".dist"].contains(&rest); // made to be shared
+    }
+    let exact = [
+        "id_rsa",
+        "id_dsa",
+        "id_ecdsa",
+        "id_ed25519",
+        ".netrc",
+        ".pgpass",
+        ".git-credentials",
+        ".htpasswd",
+    ];
+    let endings = [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore"];
+    exact.contains(&name.as_str()) || endings.iter().any(|ending| name.ends_with(ending))
+}
