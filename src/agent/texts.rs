@@ -28,7 +28,7 @@ impl Texts {
             .texts
             .get(name)
             .unwrap_or_else(|| panic!("BUG: no text {name}"));
-        fill(template.trim_start_matches('\n'), values)
+        fill(template, values)
     }
 }
 

@@ -37,13 +37,13 @@ impl Style {
 
     /// A message, with the lines of a diff in it coloured.
     pub fn message(self, text: &str) -> String {
-        if !self.colour || !text.contains("```diff") {
+        if !self.colour || !text.contains("\n@@ ") {
             return text.to_owned();
         }
         let mut in_diff = false;
         let lines = text.lines().map(|line| {
             if line.starts_with("```") {
-                in_diff = line.starts_with("```diff");
+                in_diff = !in_diff;
                 return self.dim(line);
             }
             match line.chars().next() {
