@@ -298,16 +298,21 @@ impl Hub {
         session: &str,
         message: Inbound,
     ) -> Result<oneshot::Receiver<Result<bool, String>>, DeliverError> {
-        self.wake(session)?;
-        let (ack, answer) = oneshot::channel();
-        // Under the same lock that a session parks under, so that no message is left with a sleeper.
-        let awake = self.awake();
-        let Some(inbox) = awake.get(session) else {
+        if self.surface.shutdown.is_cancelled() {
             return Err(DeliverError::ShuttingDown);
-        };
-        inbox
-            .try_send(Delivery { message, ack })
-            .map_err(|_| DeliverError::Busy)?;
+        }
+        let (ack, answer) = oneshot::channel();
+        let delivery = Delivery { message, ack };
+        {
+            // Under the same lock that a session parks under, so that no message is left with a sleeper.
+            let awake = self.awake();
+            if let Some(inbox) = awake.get(session) {
+                inbox.try_send(delivery).map_err(|_| DeliverError::Busy)?;
+                return Ok(answer);
+            }
+        }
+        let (state, journal) = load(&self.path(session), &self.texts, |_| {})?;
+        self.spawn(session.to_owned(), state, journal, Some(delivery))?;
         Ok(answer)
     }
 
@@ -343,7 +348,6 @@ impl Hub {
         self.surface
             .store
             .project(std::slice::from_ref(&first), &state, journal.bytes())?;
-        self.spawn(session.clone(), state, journal)?;
         Ok(session)
     }
 
@@ -360,19 +364,24 @@ impl Hub {
             return Ok(());
         }
         let (state, journal) = load(&self.path(session), &self.texts, |_| {})?;
-        self.spawn(session.to_owned(), state, journal)
+        self.spawn(session.to_owned(), state, journal, None)
     }
 
+    /// Starts the actor, its first message already in the inbox. Called with the chat's lane held: one actor a session.
     fn spawn(
         self: &Arc<Self>,
         id: String,
         state: State,
         journal: Journal,
+        first: Option<Delivery>,
     ) -> Result<(), DeliverError> {
-        let workspace = open_workspace(Path::new(&state.opening.workspace.path))
-            .map_err(DeliverError::Workspace)?;
+        let folder = Path::new(&state.opening.workspace.path);
+        let workspace = open_workspace(folder).map_err(DeliverError::Workspace)?;
         let mut session = Session::new(state, journal, self.surface.clone(), workspace);
         let (sender, mut inbox) = mpsc::channel(INBOX_MAX);
+        if let Some(first) = first {
+            sender.try_send(first).map_err(|_| DeliverError::Busy)?;
+        }
         self.awake().insert(id.clone(), sender);
         let hub = self.clone();
         self.tasks.spawn(async move {

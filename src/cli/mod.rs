@@ -1,6 +1,6 @@
 //! The command line: one file a subcommand, documented exit codes.
 
-mod assemble; // settings → a running hub
+pub mod assemble; // settings → a running hub
 mod audit; // audit verify
 mod chat; // a conversation in this terminal
 mod demo; // the whole thing, in a minute, without keys

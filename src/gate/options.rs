@@ -38,11 +38,6 @@ impl Reading<'_> {
     pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|seen| seen == option)
     }
-
-    /// The innermost definition.
-    pub fn spec(&self) -> Option<&ProgramSpec> {
-        self.specs.last().copied()
-    }
 }
 
 /// The name of a program without its folder.
@@ -89,9 +84,7 @@ fn level<'p>(
             options_over = true;
             continue;
         }
-        let is_option = !options_over
-            && word.text.len() > 1
-            && (word.text.starts_with('-') || (inline_plus(spec) && word.text.starts_with('+')));
+        let is_option = !options_over && is_option(spec, &word.text);
         if !is_option {
             if spec.subcommands {
                 return subcommand(policy, spec, word, &words[at..], reading);
@@ -125,9 +118,12 @@ fn level<'p>(
     place_operands(spec, operands, inline, reading);
 }
 
-/// Shells have options that begin with a plus.
-fn inline_plus(spec: &ProgramSpec) -> bool {
-    spec.options.contains_key("+o")
+/// A dash alone is mostly a file; shells have options that begin with a plus.
+fn is_option(spec: &ProgramSpec, text: &str) -> bool {
+    match text {
+        "-" | "+" => spec.options.contains_key(text),
+        _ => text.starts_with('-') || (text.starts_with('+') && spec.options.contains_key("+o")),
+    }
 }
 
 fn subcommand<'p>(
@@ -141,8 +137,8 @@ fn subcommand<'p>(
     match policy.program(&full) {
         Some(inner) => {
             reading.path.push(
-                inner
-                    .name
+                policy
+                    .canonical(&full)
                     .rsplit(' ')
                     .next()
                     .unwrap_or(&word.text)
@@ -224,7 +220,8 @@ fn long_option(spec: &ProgramSpec, word: &Word, rest: &[Word], reading: &mut Rea
         .keys()
         .filter(|known| name.len() > 2 && known.starts_with(name))
         .collect();
-    candidates.sort();
+    // Of several that it may abbreviate, the most dangerous one counts.
+    candidates.sort_by_key(|known| (std::cmp::Reverse(spec.options[*known].takes), *known));
     let Some(first) = candidates.first().copied() else {
         unknown(spec, name, reading);
         reading.files.extend(value);
@@ -235,6 +232,9 @@ fn long_option(spec: &ProgramSpec, word: &Word, rest: &[Word], reading: &mut Rea
         unknown(spec, name, reading);
         reading.files.extend(value);
         return Step::Took(0);
+    }
+    if candidates.len() > 1 {
+        unknown(spec, name, reading);
     }
     for other in &candidates[1..] {
         note(spec, other, reading);
@@ -414,9 +414,15 @@ fn place_operands(
 
 /// A program without a definition: every word may be a path, every option may take the next word.
 fn unspecified(words: &[Word], reading: &mut Reading<'_>) {
+    let mut options_over = false;
     for word in words {
         let text = &word.text;
-        if let Some(long) = text.strip_prefix("--") {
+        if options_over {
+            reading.operands.push(word.clone());
+            reading.files.push(word.clone());
+        } else if text == "--" {
+            options_over = true;
+        } else if let Some(long) = text.strip_prefix("--") {
             let name_length = long.find('=').map_or(text.len(), |at| at + 2);
             reading.options.push(text[..name_length].to_owned());
             if name_length < text.len() {

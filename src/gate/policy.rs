@@ -50,29 +50,31 @@ pub struct GatePolicy {
     programs: HashMap<String, ProgramSpec>,
     /// From every name or alias to the key in `programs`.
     names: HashMap<String, String>,
+    /// Names of other programs that are read like one in `programs`.
+    siblings: HashMap<String, String>,
     /// Aliases with a `*`, such as `python3.*`.
     patterns: Vec<(String, String)>,
     pub(super) rules: Vec<Rule>,
 }
 
-/// What an option takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What an option takes. Ordered: the greater one is the more dangerous one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Takes {
     Nothing,
-    /// A value that may be a path.
-    Path,
-    /// A value that is no path: a pattern, a message, a number.
-    Text,
     /// A value only if attached: `--color=always`.
     Attached,
-    /// A command line for a shell.
-    Shell,
-    /// Words of a command, up to `;` or `+`.
-    Command,
-    /// Makes the first operand a command line for a shell (`bash -c`).
-    Inline,
+    /// A value that is no path: a pattern, a message, a number.
+    Text,
+    /// A value that may be a path.
+    Path,
     /// The name of a module that runs in the program's place (`python -m`).
     Module,
+    /// Makes the first operand a command line for a shell (`bash -c`).
+    Inline,
+    /// Words of a command, up to `;` or `+`.
+    Command,
+    /// A command line for a shell.
+    Shell,
 }
 
 /// An option that a program is known to have.
@@ -117,7 +119,10 @@ pub enum Stance {
 #[serde(deny_unknown_fields, default)]
 pub struct ProgramText {
     name: String,
+    /// Further names of the same program.
     aliases: String,
+    /// Other programs whose words mean the same; the allowlist and grants tell them apart.
+    siblings: String,
     decision: Stance,
     reason: String,
     fix: String,
@@ -194,11 +199,19 @@ impl GatePolicy {
     pub fn load(files: &[(&str, &str)], settings: GateSettings) -> Result<Self, PolicyError> {
         let base = parse(BUILT_IN_NAME, BUILT_IN)?;
         let mut policy = Self::empty(settings, files);
-        let base_programs: Vec<ProgramText> = base
-            .program
+        let mut tightening = files
             .iter()
-            .map(|program| program.as_ref().clone())
-            .collect();
+            .filter(|(_, text)| *text != BUILT_IN)
+            .peekable();
+        // Only needed to compare with; copying it takes a part of every start.
+        let base_programs: Vec<ProgramText> = match tightening.peek() {
+            Some(_) => base
+                .program
+                .iter()
+                .map(|program| program.as_ref().clone())
+                .collect(),
+            None => Vec::new(),
+        };
         policy.add_programs(base.program)?;
         policy.builtins = words(&base.builtins).collect();
         policy.with_subcommands = words(&base.with_subcommands).collect();
@@ -211,7 +224,7 @@ impl GatePolicy {
                 rule.into_inner(),
             )?);
         }
-        for (name, text) in files.iter().filter(|(_, text)| *text != BUILT_IN) {
+        for (name, text) in tightening {
             policy.add_file(name, text, &base_programs)?;
         }
         Ok(policy)
@@ -264,7 +277,9 @@ impl GatePolicy {
     }
 
     pub(super) fn program(&self, name: &str) -> Option<&ProgramSpec> {
-        self.programs.get(self.canonical(name))
+        let name = self.canonical(name);
+        self.programs
+            .get(self.siblings.get(name).map_or(name, String::as_str))
     }
 
     fn empty(settings: GateSettings, files: &[(&str, &str)]) -> Self {
@@ -280,6 +295,7 @@ impl GatePolicy {
             not_secrets: Vec::new(),
             programs: HashMap::new(),
             names: HashMap::new(),
+            siblings: HashMap::new(),
             patterns: Vec::new(),
             rules: Vec::new(),
         }
@@ -359,6 +375,12 @@ impl GatePolicy {
                 } else {
                     self.names.insert(full, text.name.clone());
                 }
+            }
+            for sibling in words(&text.siblings) {
+                self.siblings.insert(
+                    format!("{}{sibling}", parent.as_deref().unwrap_or_default()),
+                    text.name.clone(),
+                );
             }
             self.programs.insert(text.name.clone(), text.ready(options));
         }

@@ -15,6 +15,9 @@ pub struct RuleText {
     id: String,
     /// `git push`; for programs that the policy does not know, the program and its first words.
     program: String,
+    /// The first operand is one of these words.
+    #[serde(default)]
+    first: String,
     /// One of these options, separated by blanks.
     #[serde(default)]
     options: String,
@@ -42,6 +45,7 @@ pub struct RuleText {
 pub struct Rule {
     pub id: String,
     program: Vec<String>,
+    first: Vec<String>,
     options: Vec<String>,
     operands: Vec<String>,
     protected_branch: bool,
@@ -73,6 +77,7 @@ impl Rule {
         let list = |text: &str| text.split_whitespace().map(str::to_owned).collect();
         Ok(Self {
             program: list(&text.program),
+            first: list(&text.first),
             options: list(&text.options),
             id: text.id,
             operands: text.operands,
@@ -86,7 +91,7 @@ impl Rule {
         })
     }
 
-    /// Without conditions, so that a grant for the program and subcommand covers exactly what it speaks about.
+    /// Without conditions on what follows the subcommand, so that a grant for the program and subcommand covers exactly what it speaks about.
     pub(super) fn is_about_whole_program(&self) -> bool {
         self.options.is_empty()
             && self.operands.is_empty()
@@ -106,7 +111,11 @@ impl Rule {
         };
         let operands = reading.operands.get(skipped..).unwrap_or_default();
         let any = |test: &dyn Fn(&str) -> bool| operands.iter().any(|operand| test(&operand.text));
-        (self.options.is_empty() || self.options.iter().any(|option| reading.has(option)))
+        (self.first.is_empty()
+            || operands
+                .first()
+                .is_some_and(|operand| self.first.contains(&operand.text)))
+            && (self.options.is_empty() || self.options.iter().any(|option| reading.has(option)))
             && (self.operands.is_empty()
                 || any(&|operand| {
                     self.operands
@@ -120,6 +129,14 @@ impl Rule {
 
     /// How many operands belong to the program's name; `None` if it is about another program.
     fn program_fits(&self, reading: &Reading<'_>) -> Option<usize> {
+        // A rule about `npm ls` is also about what is read like it.
+        if reading
+            .specs
+            .last()
+            .is_some_and(|spec| spec.name.split(' ').eq(self.program.iter()))
+        {
+            return Some(0);
+        }
         let (mut left, mut skipped) = (self.program.as_slice(), 0);
         for part in &reading.path {
             if left.is_empty() {

@@ -12,7 +12,13 @@ pub const COMMAND_MAX_BYTES: usize = 64 * 1024;
 /// Nesting of the parse tree beyond which a text is refused.
 const DEPTH_MAX_LEVELS: usize = 200;
 /// Steps of the parser (a hundred operations each, about) after which a text is refused: some inputs are quadratic.
-const PARSE_MAX_STEPS: usize = 20_000;
+const PARSE_MAX_STEPS: usize = 400;
+/// Words and commands of one text beyond which it is refused: nobody can read that before approving it.
+const WORDS_MAX: usize = 4096;
+const COMMANDS_MAX: usize = 512;
+/// How the parser is given the text, and how much of it altogether, repetitions counted (16 times the longest text).
+const READ_CHUNK_BYTES: usize = 512;
+const READ_MAX_CHUNKS: usize = 16 * COMMAND_MAX_BYTES / READ_CHUNK_BYTES;
 
 /// A command text, taken apart.
 #[derive(Debug, Default)]
@@ -34,6 +40,7 @@ pub enum Unreadable {
     Empty,
     Unparsable,
     TooDeep,
+    TooMuch,
 }
 
 impl Unreadable {
@@ -49,6 +56,10 @@ impl Unreadable {
             Unreadable::Unparsable => (
                 "the command is not valid shell text (unbalanced quotes or brackets?)",
                 "quote and close it properly",
+            ),
+            Unreadable::TooMuch => (
+                "the command has too many words or commands to be judged",
+                "split it into several calls",
             ),
             Unreadable::TooDeep => (
                 "the command is nested too deeply to be judged",
@@ -70,6 +81,9 @@ pub fn read(text: &str) -> Result<Script, Unreadable> {
         return Err(Unreadable::Empty);
     }
     if let Some(argv) = plain(text) {
+        if argv.len() > WORDS_MAX {
+            return Err(Unreadable::TooMuch);
+        }
         let words = argv.iter().map(Word::literal).collect();
         return Ok(Script {
             commands: vec![words],
@@ -97,7 +111,7 @@ pub fn read(text: &str) -> Result<Script, Unreadable> {
     if tree.root_node().has_error() {
         return Err(Unreadable::Unparsable);
     }
-    reader.walk(tree.root_node(), 0)?;
+    reader.walk(tree.root_node(), "", 0)?;
     let mut script = reader.script;
     if script.features.is_empty() {
         // The word reader saw something that the tree does not show: a keyword, an odd quote.
@@ -121,12 +135,20 @@ fn parse(text: &str) -> Option<tree_sitter::Tree> {
             ControlFlow::Continue(())
         }
     };
+    // Some inputs are scanned to their end for every token, between two steps: then the text ends early, and does not parse.
+    let mut chunks_left = READ_MAX_CHUNKS;
+    let mut chunk = |at: usize, _| {
+        chunks_left = chunks_left.saturating_sub(1);
+        let end = (at + READ_CHUNK_BYTES).min(bytes.len());
+        if chunks_left == 0 {
+            &[]
+        } else {
+            bytes.get(at..end).unwrap_or_default()
+        }
+    };
     let options = ParseOptions::new().progress_callback(&mut within_limit);
-    parser.parse_with_options(
-        &mut |at, _| bytes.get(at..).unwrap_or_default(),
-        None,
-        Some(options),
-    )
+    let tree = parser.parse_with_options(&mut chunk, None, Some(options));
+    tree.filter(|_| chunks_left > 0)
 }
 
 struct Reader<'a> {
@@ -141,21 +163,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn walk(&mut self, node: Node<'_>, depth: usize) -> Result<(), Unreadable> {
+    fn walk(&mut self, node: Node<'_>, parent: &str, depth: usize) -> Result<(), Unreadable> {
         if depth > DEPTH_MAX_LEVELS {
             return Err(Unreadable::TooDeep);
         }
         match node.kind() {
-            "command" => {
-                // The statement around it has emitted it already, with the words that follow a redirect.
-                if !node
-                    .parent()
-                    .is_some_and(|parent| parent.kind() == "redirected_statement")
-                {
-                    self.simple_command(node, depth)?;
-                }
-            }
-            "redirected_statement" => self.simple_command(node, depth)?,
+            // The statement around it has emitted it already, with the words that follow a redirect.
+            "command" if parent == "redirected_statement" => {}
+            "command" | "redirected_statement" => self.simple_command(node, depth)?,
             "declaration_command" | "unset_command" => {
                 self.note(Feature::Assignment);
                 self.declaration(node, depth)?;
@@ -192,7 +207,7 @@ impl<'a> Reader<'a> {
         }
         let mut cursor = node.walk();
         for child in node.children(&mut cursor) {
-            self.walk(child, depth + 1)?;
+            self.walk(child, node.kind(), depth + 1)?;
         }
         Ok(())
     }
@@ -203,6 +218,11 @@ impl<'a> Reader<'a> {
         word_nodes(node, &mut literals);
         literals.sort_by_key(|literal: &Node<'_>| literal.start_byte());
         let words = self.join(&literals, depth)?;
+        let words_so_far: usize =
+            words.len() + self.script.commands.iter().map(Vec::len).sum::<usize>();
+        if words_so_far > WORDS_MAX || self.script.commands.len() >= COMMANDS_MAX {
+            return Err(Unreadable::TooMuch);
+        }
         if !words.is_empty() {
             self.script.commands.push(words);
         }
@@ -357,12 +377,12 @@ impl<'a> Reader<'a> {
 /// The literals that make up a command's words, without redirect targets and assignments.
 fn word_nodes<'t>(node: Node<'t>, found: &mut Vec<Node<'t>>) {
     let mut cursor = node.walk();
-    let children: Vec<_> = node.children(&mut cursor).collect();
-    for (index, child) in children.iter().enumerate() {
-        let field = node.field_name_for_child(u32::try_from(index).unwrap_or(u32::MAX));
+    let mut is_more = cursor.goto_first_child();
+    while is_more {
+        let (child, field) = (cursor.node(), cursor.field_name());
         match child.kind() {
-            "command" if node.kind() == "redirected_statement" => word_nodes(*child, found),
-            "command_name" => found.push(*child),
+            "command" if node.kind() == "redirected_statement" => word_nodes(child, found),
+            "command_name" => found.push(child),
             "file_redirect" => {
                 let mut inner = child.walk();
                 found.extend(
@@ -384,9 +404,10 @@ fn word_nodes<'t>(node: Node<'t>, found: &mut Vec<Node<'t>>) {
                     );
                 }
             }
-            _ if field == Some("argument") => found.push(*child),
+            _ if field == Some("argument") => found.push(child),
             _ => {}
         }
+        is_more = cursor.goto_next_sibling();
     }
 }
 
