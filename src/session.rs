@@ -72,6 +72,9 @@ enum Doing {
 
 impl Session {
     pub fn new(state: State, journal: Journal, surface: Surface, workspace: Workspace) -> Self {
+        workspace
+            .notes()
+            .wrote_before(state.changed.iter().cloned());
         let (running, tasks, cancel) = (JoinSet::new(), HashMap::new(), CancellationToken::new());
         Self {
             state,

@@ -497,6 +497,9 @@ fn finish(state: &mut State, id: &CallId, outcome: &Outcome) -> Result<(), Illeg
     }
     pending.stage = Stage::Finished(outcome.clone());
     pending.ticket = None;
+    state
+        .changed
+        .extend(outcome.changes.iter().map(|change| change.path.clone()));
     finish_round(state);
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::agent::event::{
 use crate::agent::plan::Plan;
 use crate::agent::texts::Texts;
 use crate::gate::{Facts, Pattern, Verdict};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// A session, folded.
@@ -35,6 +35,8 @@ pub struct State {
     pub sends: u64,
     pub turn: Option<Turn>,
     pub plan: Plan,
+    /// Files that this session changed: a commit takes new ones of these along.
+    pub changed: BTreeSet<String>,
     pub grants: Vec<Pattern>,
     /// Rounds of all turns; calls are numbered by it.
     pub rounds: u32,
@@ -166,6 +168,7 @@ impl State {
             sends: 0,
             turn: None,
             plan: Plan::default(),
+            changed: BTreeSet::new(),
             grants: Vec::new(),
             rounds: 0,
             usage: Usage::default(),

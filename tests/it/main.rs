@@ -2,6 +2,10 @@
 
 mod conversation;
 mod gate;
+mod journal;
+mod recovery;
 mod support;
+mod tidy;
 mod tools;
+mod webhook;
 mod whatsapp;

@@ -1,0 +1,342 @@
+//! The front door: what a webhook may say, and that nothing of a bad one is lost or believed.
+
+use crate::support::{PATIENCE, make_repository};
+use journeyman::cli::assemble::{Assembly, assemble, project_workspace};
+use journeyman::config::{Settings, WhatsApp};
+use journeyman::doors::server;
+use journeyman::doors::whatsapp::signature::{SIGNATURE_HEADER, sign};
+use journeyman::doors::whatsapp::standin::{
+    self, Sent, SentKind, Standin, button_webhook, text_webhook,
+};
+use journeyman::world::model::Model;
+use journeyman::world::model::scripted::Scripted;
+use serde_json::{Value, json};
+use std::fs;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+const SECRET: &str = "app-secret";
+const ANA: &str = "5491112345678";
+
+/// A real server on loopback with a stand-in for Graph.
+struct Front {
+    url: String,
+    http: reqwest::Client,
+    graph: Standin,
+    assembly: Assembly,
+    _folder: TempDir,
+}
+
+impl Front {
+    async fn new(replies: Value) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let graph = standin::start("token").await.expect("a stand-in");
+        let whatsapp = WhatsApp {
+            access_token: "token".into(),
+            phone_number_id: "100".into(),
+            verify_token: "verify-me".into(),
+            app_secret: SECRET.into(),
+            api_url: graph.base_url.clone(),
+            allowed: vec![ANA.into()],
+        };
+        let settings = Settings::demo(folder.path(), whatsapp);
+        make_repository(&folder.path().join("projects/shop"));
+        let model = Model::Scripted(
+            Scripted::parse(&json!({"replies": replies}).to_string()).expect("a recording"),
+        );
+        let assembly = assemble(
+            &settings,
+            model,
+            project_workspace(&settings).expect("a workspace"),
+        )
+        .expect("a hub");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!(
+            "http://{}/webhook",
+            listener.local_addr().expect("an address")
+        );
+        let router = server::router(assembly.hub.clone(), settings.whatsapp.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self {
+            url,
+            http: reqwest::Client::new(),
+            graph,
+            assembly,
+            _folder: folder,
+        }
+    }
+
+    async fn post(&self, body: Vec<u8>, signature: Option<String>) -> (u16, String) {
+        let mut request = self.http.post(&self.url).body(body);
+        if let Some(signature) = signature {
+            request = request.header(SIGNATURE_HEADER, signature);
+        }
+        let response = request.send().await.expect("the server answers");
+        (
+            response.status().as_u16(),
+            response.text().await.expect("a text"),
+        )
+    }
+
+    async fn signed(&self, body: Vec<u8>) -> u16 {
+        let signature = sign(SECRET, &body);
+        self.post(body, Some(signature)).await.0
+    }
+
+    async fn says(&self, id: &str, text: &str) -> u16 {
+        self.signed(text_webhook("100", ANA, id, text)).await
+    }
+
+    /// The next message to the person, read marks aside.
+    async fn hears(&mut self) -> Sent {
+        let heard = async {
+            loop {
+                let sent = self.graph.sent.recv().await.expect("the stand-in is there");
+                if !matches!(sent.kind, SentKind::Read { .. }) {
+                    return sent;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, heard)
+            .await
+            .expect("a message")
+    }
+
+    fn journals(&self) -> usize {
+        fs::read_dir(self._folder.path().join("data/agent_sessions"))
+            .expect("the folder")
+            .count()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signed_message_is_answered_through_graph() {
+    let mut front = Front::new(json!([{"text": "**Hello** from `here`"}])).await;
+    assert_eq!(front.says("wamid.1", "hello").await, 200);
+    let sent = front.hears().await;
+    assert_eq!(
+        (sent.to.as_str(), sent.text.as_str()),
+        (ANA, "*Hello* from `here`")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_webhook_three_times_is_one_turn() {
+    let mut front = Front::new(json!([{"text": "One."}, {"text": "Two!"}])).await;
+    for _ in 0..3 {
+        assert_eq!(front.says("wamid.1", "hello").await, 200);
+    }
+    assert_eq!(front.hears().await.text, "One.");
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let more = std::iter::from_fn(|| front.graph.sent.try_recv().ok())
+        .filter(|sent| sent.kind == SentKind::Text)
+        .count();
+    assert_eq!(more, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_answered_by_its_button() {
+    let command = json!({"tool": "run_command", "arguments": {"command": "frobnicate now"}});
+    let mut front = Front::new(json!([{"calls": [command]}, {"text": "Done."}])).await;
+    front.says("wamid.1", "frobnicate").await;
+    let question = front.hears().await;
+    assert!(
+        question.text.contains("frobnicate now"),
+        "{}",
+        question.text
+    );
+    let (id, title) = question.buttons[1].clone();
+    assert_eq!(title, "Deny");
+    assert_eq!(
+        front
+            .signed(button_webhook(
+                "100",
+                ANA,
+                "wamid.2",
+                &question.id,
+                (&id, &title)
+            ))
+            .await,
+        200
+    );
+    assert!(front.hears().await.text.contains("Denied"));
+    assert_eq!(front.hears().await.text, "Done.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_or_missing_signature_is_401_and_nothing_happens() {
+    let front = Front::new(json!([])).await;
+    let body = text_webhook("100", ANA, "wamid.1", "hello");
+    let wrong = sign("another secret", &body);
+    for signature in [
+        None,
+        Some(wrong),
+        Some("sha256=00".into()),
+        Some("nonsense".into()),
+    ] {
+        assert_eq!(front.post(body.clone(), signature).await.0, 401);
+    }
+    let mut changed = body.clone();
+    changed.push(b' ');
+    assert_eq!(
+        front.post(changed, Some(sign(SECRET, &body))).await.0,
+        401,
+        "one byte more"
+    );
+    assert_eq!(front.journals(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_over_the_limit_is_refused() {
+    let front = Front::new(json!([])).await;
+    let body = text_webhook("100", ANA, "wamid.1", &"x".repeat(1_100_000));
+    assert_eq!(front.signed(body).await, 413);
+    assert_eq!(front.journals(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_json_or_no_notification_is_400() {
+    let front = Front::new(json!([])).await;
+    for body in [&b"{"[..], b"[]", b"\xff\xfe", b"{\"object\":\"page\"}", b""] {
+        assert_eq!(front.signed(body.to_vec()).await, 400, "{body:?}");
+    }
+    assert_eq!(front.journals(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_fields_are_nothing() {
+    let mut front = Front::new(json!([{"text": "Hello."}])).await;
+    let mut body: Value =
+        serde_json::from_slice(&text_webhook("100", ANA, "wamid.1", "hello")).expect("JSON");
+    body["surprise"] = json!({"deep": [1, 2]});
+    body["entry"][0]["changes"][0]["value"]["messages"][0]["novelty"] = json!(true);
+    assert_eq!(front.signed(body.to_string().into_bytes()).await, 200);
+    assert_eq!(front.hears().await.text, "Hello.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_number_gets_nothing_and_costs_nothing() {
+    let mut front = Front::new(json!([{"text": "Hello."}])).await;
+    assert_eq!(
+        front
+            .signed(text_webhook("100", "34600000000", "wamid.1", "hello"))
+            .await,
+        200
+    );
+    assert_eq!(front.journals(), 0);
+    front.says("wamid.2", "hello").await;
+    assert_eq!(
+        front.hears().await.to,
+        ANA,
+        "the first message that goes out is for Ana"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_message_gets_a_clear_answer() {
+    let mut front = Front::new(json!([])).await;
+    assert_eq!(front.says("wamid.1", "  ").await, 200);
+    assert!(front.hears().await.text.contains("empty"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_message_reaches_the_model_whole() {
+    let mut front = Front::new(json!([{"text": "Read."}])).await;
+    let text = format!("{} the end", "word ".repeat(20_000));
+    assert_eq!(front.says("wamid.1", &text).await, 200);
+    assert_eq!(front.hears().await.text, "Read.");
+    let hub = &front.assembly.hub;
+    let session = hub.surface().store.sessions().expect("the table")[0]
+        .id
+        .clone();
+    let state = hub.peek(&session).expect("the session");
+    assert!(
+        state.conversation.messages()[1]
+            .get()
+            .ends_with("the end\"}"),
+        "nothing is cut"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_cannot_be_read_gets_a_short_answer() {
+    let mut front = Front::new(json!([])).await;
+    let mut body: Value =
+        serde_json::from_slice(&text_webhook("100", ANA, "wamid.1", "x")).expect("JSON");
+    let message = &mut body["entry"][0]["changes"][0]["value"]["messages"][0];
+    message["type"] = json!("image");
+    message["image"] = json!({"id": "1", "mime_type": "image/png"});
+    assert_eq!(front.signed(body.to_string().into_bytes()).await, 200);
+    assert!(front.hears().await.text.contains("image"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn graph_failing_for_a_while_loses_no_answer() {
+    let mut front = Front::new(json!([{"text": "Patience."}])).await;
+    front.graph.control.fail_next(2, 503, None);
+    front.says("wamid.1", "hello").await;
+    assert_eq!(front.hears().await.text, "Patience.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn meta_verifies_the_webhook_with_the_token_only() {
+    let front = Front::new(json!([])).await;
+    let ask = |token: &str| {
+        format!(
+            "{}?hub.mode=subscribe&hub.verify_token={token}&hub.challenge=4711",
+            front.url
+        )
+    };
+    let right = front
+        .http
+        .get(ask("verify-me"))
+        .send()
+        .await
+        .expect("an answer");
+    assert_eq!(
+        (
+            right.status().as_u16(),
+            right.text().await.expect("a text").as_str()
+        ),
+        (200, "4711")
+    );
+    assert_eq!(
+        front
+            .http
+            .get(ask("guess"))
+            .send()
+            .await
+            .expect("an answer")
+            .status()
+            .as_u16(),
+        403
+    );
+    let health = front.url.replace("/webhook", "/healthz");
+    assert_eq!(
+        front
+            .http
+            .get(health)
+            .send()
+            .await
+            .expect("an answer")
+            .status()
+            .as_u16(),
+        200
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_data_folder_that_cannot_be_written_refuses_the_webhook_so_that_it_comes_again() {
+    let front = Front::new(json!([{"text": "Hello."}])).await;
+    let sessions = front._folder.path().join("data/agent_sessions");
+    fs::remove_dir(&sessions).expect("empty");
+    fs::write(&sessions, "in the way").expect("a file instead of the folder");
+    assert_eq!(front.says("wamid.1", "hello").await, 503);
+    fs::remove_file(&sessions).expect("removed");
+    fs::create_dir(&sessions).expect("a folder again");
+    assert_eq!(
+        front.says("wamid.1", "hello").await,
+        200,
+        "sent again, it is taken"
+    );
+}
