@@ -1,8 +1,13 @@
 //! One integration binary; one file a promise to the user.
 
+mod command_line;
 mod conversation;
+mod crash;
+mod fake_model;
 mod gate;
 mod journal;
+mod model;
+mod program;
 mod recovery;
 mod support;
 mod tidy;

@@ -79,7 +79,6 @@ fn deciding_and_judging_have_no_clock_no_randomness_no_io_no_async() {
         "uuid",
         "async fn",
         ".await",
-       
         "println!",
         "crate::world",
         "crate::doors",

@@ -1,0 +1,187 @@
+//! An OpenAI-compatible server on loopback that says what a test tells it to, quirks included.
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+/// What the next request gets.
+#[derive(Debug, Clone)]
+pub enum Next {
+    /// A streamed (or whole, if asked so) answer: text and calls.
+    Says(String, Vec<(String, Value)>),
+    /// Server-sent events, word for word; without the end that is not in here.
+    Raw(String),
+    /// A status with `Retry-After` and a body.
+    Fails(u16, Option<u64>, Value),
+    /// The connection breaks off after this much of a stream.
+    Breaks(String),
+}
+
+pub fn says(text: &str) -> Next {
+    Next::Says(text.into(), Vec::new())
+}
+
+pub fn calls(tool: &str, arguments: Value) -> Next {
+    Next::Says(String::new(), vec![(tool.into(), arguments)])
+}
+
+pub fn error(status: u16, message: &str, code: &str) -> Next {
+    Next::Fails(
+        status,
+        None,
+        json!({"error": {"message": message, "code": code}}),
+    )
+}
+
+#[derive(Clone)]
+pub struct FakeModel {
+    pub base_url: String,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    next: Mutex<VecDeque<Next>>,
+    requests: Mutex<Vec<Value>>,
+    /// Given once the list is used up.
+    rest: Option<Next>,
+    /// The n-th answer of a conversation, however often it is asked for: what a killed program needs.
+    recorded: Vec<Next>,
+}
+
+impl FakeModel {
+    pub async fn start(next: Vec<Next>, rest: Option<Next>) -> Self {
+        Self::serve(next, rest, Vec::new()).await
+    }
+
+    /// Answers by what the conversation already has, as a recording does.
+    pub async fn recorded(recorded: Vec<Next>) -> Self {
+        Self::serve(Vec::new(), None, recorded).await
+    }
+
+    async fn serve(next: Vec<Next>, rest: Option<Next>, recorded: Vec<Next>) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port");
+        let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+        let shared = Arc::new(Shared {
+            next: Mutex::new(next.into()),
+            requests: Mutex::default(),
+            rest,
+            recorded,
+        });
+        let app = Router::new().fallback(answer).with_state(shared.clone());
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        Self { base_url, shared }
+    }
+
+    /// Every request body so far.
+    pub fn requests(&self) -> Vec<Value> {
+        self.shared.requests.lock().expect("no panic").clone()
+    }
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let streamed = request["stream"] == json!(true);
+    let messages = request["messages"].as_array();
+    let answered = messages.map_or(0, |messages| {
+        messages.iter().filter(|m| m["role"] == "assistant").count()
+    });
+    let number = {
+        let mut requests = shared.requests.lock().expect("no panic");
+        requests.push(request);
+        requests.len()
+    };
+    let next = shared
+        .next
+        .lock()
+        .expect("no panic")
+        .pop_front()
+        .or_else(|| shared.recorded.get(answered).cloned())
+        .or_else(|| shared.rest.clone());
+    match next {
+        None => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the test has no more answers",
+        )
+            .into_response(),
+        Some(Next::Says(text, calls)) if streamed => events(stream(number, &text, &calls)),
+        Some(Next::Says(text, calls)) => whole(number, &text, &calls),
+        Some(Next::Raw(text)) => events(text),
+        Some(Next::Fails(status, retry_after, body)) => {
+            let mut response = (
+                StatusCode::from_u16(status).expect("a status"),
+                body.to_string(),
+            )
+                .into_response();
+            if let Some(seconds) = retry_after {
+                response.headers_mut().insert("retry-after", seconds.into());
+            }
+            response
+        }
+        Some(Next::Breaks(text)) => {
+            let broken =
+                futures_util::stream::iter([Ok(text), Err(std::io::Error::other("broken off"))]);
+            (
+                [("content-type", "text/event-stream")],
+                Body::from_stream(broken),
+            )
+                .into_response()
+        }
+    }
+}
+
+fn events(text: String) -> Response {
+    ([("content-type", "text/event-stream")], text).into_response()
+}
+
+fn tool_calls(number: usize, calls: &[(String, Value)]) -> Vec<Value> {
+    let call = |(i, (name, arguments)): (usize, &(String, Value))| {
+        let arguments = arguments
+            .as_str()
+            .map(str::to_owned)
+            .unwrap_or_else(|| arguments.to_string());
+        json!({"index": i, "id": format!("call{number:04}{i}"), "type": "function", "function": {"name": name, "arguments": arguments}})
+    };
+    calls.iter().enumerate().map(call).collect()
+}
+
+fn finish(calls: &[(String, Value)]) -> &'static str {
+    if calls.is_empty() {
+        "stop"
+    } else {
+        "tool_calls"
+    }
+}
+
+fn stream(number: usize, text: &str, calls: &[(String, Value)]) -> String {
+    let mut delta = json!({"role": "assistant", "content": text});
+    if !calls.is_empty() {
+        delta["tool_calls"] = json!(tool_calls(number, calls));
+    }
+    let chunks = [
+        json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]}),
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": finish(calls)}]}),
+        json!({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 10}}),
+    ];
+    let lines: String = chunks
+        .iter()
+        .map(|chunk| format!("data: {chunk}\n\n"))
+        .collect();
+    format!("{lines}data: [DONE]\n\n")
+}
+
+fn whole(number: usize, text: &str, calls: &[(String, Value)]) -> Response {
+    let message =
+        json!({"role": "assistant", "content": text, "tool_calls": tool_calls(number, calls)});
+    let body = json!({
+        "choices": [{"index": 0, "message": message, "finish_reason": finish(calls)}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 10},
+    });
+    ([("content-type", "application/json")], body.to_string()).into_response()
+}
