@@ -94,7 +94,8 @@ def aimock(folder: pathlib.Path, fixtures: list, key: str = ""):
     path = folder / "fixtures.json"
     path.write_text(json.dumps({"fixtures": fixtures}))
     port = free_port()
-    env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    # Without the switch, an answer is also given to rounds that it is not for.
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "AIMOCK_STRICT_TURN_INDEX": "1"}
     if key:
         env["AIMOCK_API_KEYS"] = key
     cli = INTEROP / "node_modules/@copilotkit/aimock/dist/cli.js"
@@ -254,6 +255,7 @@ def environment(home: pathlib.Path, base_url: str, **more: str) -> dict:
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
+        "JOURNEYMAN_HOME": str(home / "journeyman"),
         "DATA_DIR": str(home / "data"),
         "OPENAI_BASE_URL": base_url,
         "OPENAI_API_KEY": KEY,

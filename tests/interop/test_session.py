@@ -39,9 +39,11 @@ def test_the_fix_is_committed(session):
 def test_both_parallel_calls_ran_and_the_command_passed(session):
     ran, *_ = session
     finished = {event["call"]: event["outcome"] for event in ran.of("tool_finished")}
-    assert len(finished) == 6
+    # The plan is kept by the session itself: a change of it is an event of its own.
+    assert [event["call"] for event in ran.of("plan_changed")] == ["1.1"]
+    assert sorted(finished) == ["1.2", "2.1", "3.1", "4.1", "5.1"]
     assert {outcome["status"] for outcome in finished.values()} == {"done"}, finished
-    assert any("Exit code: 0" in outcome["output"] for outcome in finished.values())
+    assert finished["4.1"]["exit_code"] == 0 and "Exit code: 0" in finished["4.1"]["output"]
 
 
 def test_every_request_is_valid_to_others(session):
@@ -99,16 +101,72 @@ def test_without_json_the_answer_alone_is_on_stdout(tmp_path):
     assert (done.returncode, done.stdout.strip()) == (0, "Nothing to do."), done.stderr
 
 
-def test_without_yes_and_without_a_terminal_it_parks(tmp_path):
-    command = {"id": "call_sed", "name": "run_command", "arguments": {"command": "echo hi > out.txt"}}
-    fixtures = [{"match": {"turnIndex": 0}, "response": {"toolCalls": [command]}}, {"match": {}, "response": {"content": "Done."}}]
-    with c.aimock(tmp_path / "aimock", fixtures) as mock:
+ASKING = [
+    {
+        "match": {"turnIndex": 0},
+        "response": {"toolCalls": [{"id": "call_q", "name": "run_command", "arguments": {"command": "echo hi > out.txt"}}]},
+    },
+    {"match": {"turnIndex": 1}, "response": {"content": "Done."}},
+]
+
+
+def test_without_yes_and_without_a_terminal_it_parks_and_a_resume_finishes_it(tmp_path):
+    with c.aimock(tmp_path / "aimock", ASKING) as mock:
         env = c.environment(tmp_path / "home", mock.base_url)
         workspace = c.project(tmp_path / "shop")
         parked = c.journeyman(env, "run", "write hi", "--workspace", str(workspace), "--json", cwd=tmp_path)
-        assert parked.returncode == 3, parked.stdout + parked.stderr
-        assert not (workspace / "out.txt").exists()
+        events = c.Ran(parked)
+        assert parked.returncode == 3, events.everything
+        assert not (workspace / "out.txt").exists() and not events.of("tool_started")
+        (asked,) = events.of("approval_asked")
+        (journal,) = (c.pathlib.Path(env["DATA_DIR"]) / "agent_sessions").glob("*.jsonl")
+        # Whoever reads the screen knows what was asked, the code, and how to answer.
+        assert "echo hi > out.txt" in parked.stderr and asked["approval"] in parked.stderr
+        assert f"journeyman resume {journal.stem}" in parked.stderr
+
+        still = c.journeyman(env, "resume", journal.stem, cwd=tmp_path)
+        assert still.returncode == 3 and asked["approval"] in still.stderr, still.stderr
+        assert len(mock.bodies()) == 1 and not (workspace / "out.txt").exists()
+
+        resumed = c.journeyman(env, "resume", journal.stem, "--yes", cwd=tmp_path)
+        assert (resumed.returncode, resumed.stdout.strip()) == (0, "Done."), resumed.stderr
+        assert (workspace / "out.txt").read_text() == "hi\n"
+        checks.all_of(mock.bodies())
+        assert len(mock.bodies()) == 2
+
+        again = c.journeyman(env, "resume", journal.stem, "--yes", cwd=tmp_path)
+        assert again.returncode == 2 and len(mock.bodies()) == 2, again.stderr
+
+
+def test_no_approvals_denies_and_goes_on(tmp_path):
+    with c.aimock(tmp_path / "aimock", ASKING) as mock:
+        env = c.environment(tmp_path / "home", mock.base_url)
+        workspace = c.project(tmp_path / "shop")
         refused = c.journeyman(env, "run", "write hi", "--workspace", str(workspace), "--no-approvals", cwd=tmp_path)
         assert (refused.returncode, refused.stdout.strip()) == (0, "Done."), refused.stderr
         assert not (workspace / "out.txt").exists()
-        checks.pairing(mock.bodies()[-1])
+        checks.all_of(mock.bodies())
+        (result,) = [message["content"] for message in mock.bodies()[-1]["messages"] if message["role"] == "tool"]
+        assert result.startswith("Not run"), "the model is told"
+
+
+@pytest.mark.parametrize("by", ["variable", "flag"])
+def test_a_server_that_cannot_stream_is_asked_for_whole_answers(tmp_path, by):
+    with c.aimock(tmp_path / "aimock", c.session_fixtures()) as mock:
+        env = c.environment(tmp_path / "home", mock.base_url)
+        ours = tmp_path / "ours"
+        (ours / "config").mkdir(parents=True)
+        (ours / "config/settings.toml").write_text("model_stream = false\n")
+        flags = ["--config", str(ours)] if by == "flag" else []
+        if by == "variable":
+            env["JOURNEYMAN_HOME"] = str(ours)
+        workspace = c.project(tmp_path / "shop")
+        ran = c.Ran(c.journeyman(env, *flags, "run", "fix it", "--workspace", str(workspace), "--yes", "--json", cwd=tmp_path))
+        bodies = mock.bodies()
+    assert ran.code == 0, ran.everything
+    assert ran.of("turn_ended")[0]["text"] == ANSWER
+    assert c.git(workspace, "rev-list", "--count", "HEAD").strip() == "2"
+    assert len(bodies) == 6 and not any(body.get("stream") for body in bodies)
+    checks.all_of(bodies)
+    assert all(event["answer"]["usage"]["input_tokens"] > 0 for event in ran.of("model_answered"))
+

@@ -3,7 +3,7 @@
 import contextlib
 import copy
 import json
-import os
+import subprocess
 
 import httpx
 import jsonschema
@@ -21,7 +21,8 @@ TOKEN = "EAAG-interop-not-for-logs"
 VERIFY = "interop-verify"
 PHONE_ID = "106540352242922"
 ANN = "5491112345678"
-HOOK = os.environ.get("JOURNEYMAN_WEBHOOK_PATH", "webhook")
+HOOK = "webhook"
+SIGNER = c.BIN.parent / "examples/sign_webhook"
 
 
 def webhook(message_id: str, content: dict, sender: str = ANN, newer: bool = True) -> bytes:
@@ -209,6 +210,24 @@ def greeter(tmp_path_factory):
 
 def pywa_accepts(body: bytes, signature: str) -> bool:
     return pywa.utils.webhook_updates_validator(SECRET, body, signature)
+
+
+def ours_signs(secret: str, body: bytes) -> str:
+    """The header as our own code makes it (examples/sign_webhook.rs)."""
+    assert SIGNER.is_file(), f"no signer at {SIGNER}: cargo build --example sign_webhook"
+    return subprocess.run([SIGNER, secret], input=body, capture_output=True, check=True).stdout.decode().strip()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [text("wamid.s", "hello 👋"), b"", b"{}", b"\x00\xff not utf-8\r\n", b"x" * 1_000_000],
+    ids=["webhook", "empty", "braces", "bytes", "large"],
+)
+def test_pywa_accepts_what_our_code_signs(body):
+    assert pywa_accepts(body, ours_signs(SECRET, body))
+    assert not pywa_accepts(body, ours_signs(SECRET + "x", body))
+    assert not pywa_accepts(body + b" ", ours_signs(SECRET, body))
+    assert ours_signs(SECRET, body) == c.sign(SECRET, body)
 
 
 @pytest.mark.parametrize("newer", [True, False], ids=["newer", "older"])
