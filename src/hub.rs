@@ -271,11 +271,11 @@ impl Hub {
                 message.text = objective.to_owned();
                 return Ok((self.open_session(chat, &message.from)?, message));
             }
-            Said::Command(ChatCommand::Resume(Some(id))) => {
-                // Somebody else's session is none at all.
-                if self.surface.store.chat_of(id)?.as_deref() == Some(chat) {
-                    return Ok((id.to_owned(), message));
-                }
+            // Somebody else's session is none at all.
+            Said::Command(ChatCommand::Resume(Some(id)))
+                if self.surface.store.chat_of(id)?.as_deref() == Some(chat) =>
+            {
+                return Ok((id.to_owned(), message));
             }
             _ => {}
         }

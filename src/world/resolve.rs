@@ -63,8 +63,7 @@ fn absolute(written: &str, root: &Path, home: Option<&Path>) -> PathBuf {
 /// Follows links as far as the path exists; the rest is taken word for word, `..` included.
 fn follow(path: &Path) -> PathBuf {
     let mut known = PathBuf::from("/");
-    let mut components = path.components();
-    while let Some(component) = components.next() {
+    for component in path.components() {
         match component {
             Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
             Component::ParentDir => {
