@@ -5,7 +5,11 @@
 use crate::agent::event::{Answer, Call};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use std::borrow::Cow;
 use std::sync::Arc;
+
+/// Characters of a tool's name that providers take.
+const TOOL_NAME_CHARS_MAX: usize = 64;
 
 /// One message in the wire form of chat completions, serialised.
 pub type Wire = Arc<RawValue>;
@@ -48,7 +52,7 @@ struct WireCall<'a> {
 
 #[derive(Serialize)]
 struct WireFunction<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     arguments: &'a str,
 }
 
@@ -108,8 +112,30 @@ fn wire_call(call: &Call) -> WireCall<'_> {
         id: &call.wire_id,
         r#type: "function",
         function: WireFunction {
-            name: &call.tool,
+            name: tool_name(&call.tool),
             arguments,
         },
     }
+}
+
+/// The name as providers take it back. Models invent `functions.list_files` and worse; such a name would have every later
+/// request of the session refused.
+fn tool_name(invented: &str) -> Cow<'_, str> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if !invented.is_empty()
+        && invented.len() <= TOOL_NAME_CHARS_MAX
+        && invented.chars().all(allowed)
+    {
+        return Cow::Borrowed(invented);
+    }
+    let clean: String = invented
+        .chars()
+        .take(TOOL_NAME_CHARS_MAX)
+        .map(|c| if allowed(c) { c } else { '_' })
+        .collect();
+    Cow::Owned(if clean.is_empty() {
+        "unnamed".into()
+    } else {
+        clean
+    })
 }
