@@ -123,11 +123,11 @@ pub fn model(settings: &Settings) -> Result<Model, CliError> {
 }
 
 fn openai(model: &ModelSettings, stream: bool) -> Model {
-    Model::OpenAi(OpenAi::new(Address {
+    Model::OpenAi(Box::new(OpenAi::new(Address {
         base_url: model.base_url.clone(),
         key: model.key.clone(),
         stream,
-    }))
+    })))
 }
 
 /// Always this folder.

@@ -16,7 +16,7 @@ use thiserror::Error;
 /// One of the two.
 #[derive(Debug)]
 pub enum Model {
-    OpenAi(openai::OpenAi),
+    OpenAi(Box<openai::OpenAi>),
     Scripted(scripted::Scripted),
 }
 
@@ -60,15 +60,19 @@ pub enum ModelError {
         "The conversation is longer than the model's window: {message} Start afresh with /new, or use a model with a larger window."
     )]
     ContextOverflow { message: String },
-    #[error("The model's server is rate limiting ({message}).")]
+    #[error("The model's server is rate limiting ({message}){}.", asked(*retry_after))]
     RateLimited {
         message: String,
         retry_after: Option<Duration>,
     },
     #[error("The account at the model's server has no quota left: {message}")]
     Quota { message: String },
-    #[error("The model's server failed ({status}): {message}")]
-    Server { status: u16, message: String },
+    #[error("The model's server failed ({status}): {message}{}", asked(*retry_after))]
+    Server {
+        status: u16,
+        message: String,
+        retry_after: Option<Duration>,
+    },
     #[error("The model's answer broke off: {message}")]
     Truncated { message: String },
     #[error("The model's server refused the request ({status}): {message}")]
@@ -112,10 +116,24 @@ impl ModelError {
 
     fn retry_after(&self) -> Option<Duration> {
         match self {
-            ModelError::RateLimited { retry_after, .. } => *retry_after,
-            _ => None,
+            ModelError::RateLimited { retry_after, .. }
+            | ModelError::Server { retry_after, .. } => *retry_after,
+            ModelError::Key { .. }
+            | ModelError::UnknownModel { .. }
+            | ModelError::Unreachable { .. }
+            | ModelError::ContextOverflow { .. }
+            | ModelError::Quota { .. }
+            | ModelError::Truncated { .. }
+            | ModelError::Refused { .. }
+            | ModelError::ScriptEnded { .. } => None,
         }
     }
+}
+
+fn asked(retry_after: Option<Duration>) -> String {
+    retry_after.map_or_else(String::new, |wait| {
+        format!(" (it asks to wait {} s)", wait.as_secs_f64().ceil())
+    })
 }
 
 /// How often and how long to try.

@@ -11,6 +11,7 @@ use async_openai::Client;
 use async_openai::config::OpenAIConfig;
 use async_openai::error::OpenAIError;
 use async_openai::middleware::HttpRequestFactory;
+use chrono::{DateTime, Utc};
 use futures_util::StreamExt;
 use serde::Serialize;
 use serde_json::Value;
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes of an error's body that are read; more says nothing new.
 const ERROR_BODY_BYTES_MAX: usize = 4_000;
+/// Shorter "keys" are placeholders for local servers (`none`), and words.
+const KEY_BYTES_MIN: usize = 8;
 
 /// Where the model is.
 #[derive(Clone)]
@@ -181,7 +184,7 @@ impl OpenAi {
     fn explain(&self, model: &str, error: OpenAIError) -> ModelError {
         match error {
             OpenAIError::Boxed(boxed) => match boxed.downcast::<HttpFailure>() {
-                Ok(failure) => failure.explain(model),
+                Ok(failure) => failure.without(&self.address.key).explain(model),
                 Err(other) => ModelError::Truncated {
                     message: other.to_string(),
                 },
@@ -204,6 +207,7 @@ impl OpenAi {
             OpenAIError::ApiError(error) => ModelError::Server {
                 status: error.status_code.as_u16(),
                 message: error.api_error.message,
+                retry_after: None,
             },
             OpenAIError::InvalidArgument(message)
             | OpenAIError::FileSaveError(message)
@@ -232,24 +236,13 @@ struct HttpFailure {
 }
 
 impl HttpFailure {
-    async fn read(response: reqwest::Response) -> Self {
+    async fn read(mut response: reqwest::Response) -> Self {
         let status = response.status().as_u16();
-        let header = |name: &str| {
-            response
-                .headers()
-                .get(name)?
-                .to_str()
-                .ok()?
-                .trim()
-                .parse::<f64>()
-                .ok()
-        };
+        let header = |name: &str| response.headers().get(name)?.to_str().ok();
         let retry_after = header("retry-after-ms")
-            .map(|ms| ms / 1000.0)
-            .or_else(|| header("retry-after"));
-        // A status without a readable body still says enough.
-        let mut body = response.text().await.unwrap_or_default();
-        body.truncate(body.floor_char_boundary(ERROR_BODY_BYTES_MAX));
+            .and_then(|ms| Some(Duration::from_millis(ms.trim().parse().ok()?)))
+            .or_else(|| retry_after(header("retry-after")?, Utc::now()));
+        let body = beginning(&mut response).await;
         let json: Value = serde_json::from_str(&body).unwrap_or(Value::String(body));
         let error = json.get("error").unwrap_or(&json);
         let code = ["code", "type"]
@@ -257,15 +250,21 @@ impl HttpFailure {
             .filter_map(|field| error.get(field)?.as_str())
             .collect::<Vec<_>>()
             .join(" ");
-        let retry_after = retry_after
-            .filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
-            .map(Duration::from_secs_f64);
         Self {
             status,
             retry_after,
             message: error_message(error),
             code,
         }
+    }
+
+    /// Some servers repeat the key that they refuse; it must not get into a chat or the journal.
+    fn without(self, key: &str) -> Self {
+        let message = match key.len() < KEY_BYTES_MIN {
+            true => self.message,
+            false => self.message.replace(key, "[the key]"),
+        };
+        Self { message, ..self }
     }
 
     fn explain(self, model: &str) -> ModelError {
@@ -293,10 +292,36 @@ impl HttpFailure {
                 model: model.to_owned(),
                 message,
             },
-            408 | 500.. => ModelError::Server { status, message },
+            408 | 500.. => ModelError::Server {
+                status,
+                message,
+                retry_after,
+            },
             _ => ModelError::Refused { status, message },
         }
     }
+}
+
+/// As much of the body as is worth reading. A status without a readable one still says enough.
+async fn beginning(response: &mut reqwest::Response) -> String {
+    let mut bytes = Vec::new();
+    while bytes.len() < ERROR_BODY_BYTES_MAX
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        bytes.extend_from_slice(&chunk);
+    }
+    bytes.truncate(ERROR_BODY_BYTES_MAX);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// `Retry-After`: seconds (some write `1.5`), or a date.
+fn retry_after(value: &str, now: DateTime<Utc>) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let at = DateTime::parse_from_rfc2822(value).ok()?;
+    Some((at.with_timezone(&Utc) - now).to_std().unwrap_or_default())
 }
 
 /// OpenAI says `context_length_exceeded`, llama.cpp `exceed_context_size_error`; others only say it in words.

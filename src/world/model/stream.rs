@@ -83,6 +83,7 @@ impl Assembly {
             return Err(ModelError::Server {
                 status: 200,
                 message: super::openai::error_message(&error),
+                retry_after: None,
             });
         }
         if let Some(usage) = chunk.usage {
