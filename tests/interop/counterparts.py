@@ -140,6 +140,9 @@ class RawModel:
     def __init__(self, answers: list):
         self.answers = answers
         self.bodies = []
+        # The same, as they came: byte for byte.
+        self.raw = []
+        self.arrived_at = []
         self.base_url = ""
 
 
@@ -150,7 +153,10 @@ def raw_model(*answers):
 
     class Handler(_Quiet):
         def do_POST(self):
-            model.bodies.append(json.loads(self.body()))
+            body = self.body()
+            model.arrived_at.append(time.monotonic())
+            model.raw.append(body)
+            model.bodies.append(json.loads(body))
             status, headers, chunks = model.answers[min(len(model.bodies), len(model.answers)) - 1]
             self.send_response(status)
             for name, value in headers.items():
@@ -178,9 +184,9 @@ def chunk(finish=None, **delta) -> dict:
     return {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": MODEL, "choices": [choice]}
 
 
-def failure(status: int, message: str, **fields) -> tuple:
+def failure(status: int, message: str, headers: dict = {}, **fields) -> tuple:
     body = json.dumps({"error": {"message": message, "code": status, **fields}}).encode()
-    return status, {"content-type": "application/json"}, [body]
+    return status, {"content-type": "application/json", **headers}, [body]
 
 
 class Graph:

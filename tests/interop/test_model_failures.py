@@ -1,5 +1,9 @@
 """What a model's server does wrong: told in clear words, tried again within bounds, and nothing runs twice or half."""
 
+import email.utils
+import re
+import time
+
 import pytest
 
 import checks
@@ -18,11 +22,16 @@ def go(tmp_path, fixtures, ours=c.KEY, theirs=""):
         return ran, mock.entries(), mock.bodies()
 
 
-def raw(tmp_path, *answers):
+def raw_model(tmp_path, *answers):
+    """Runs once against these bytes; how it ended, and the model with what it was asked."""
     with c.raw_model(*answers) as model:
         env = c.environment(tmp_path / "home", model.base_url)
-        workspace = c.project(tmp_path / "shop")
-        return c.run(env, workspace, seconds=110), model.bodies, workspace
+        return c.run(env, c.project(tmp_path / "shop"), seconds=110), model
+
+
+def raw(tmp_path, *answers):
+    ran, model = raw_model(tmp_path, *answers)
+    return ran, model.bodies, tmp_path / "shop"
 
 
 def ended(ran) -> dict:
@@ -161,3 +170,72 @@ def test_a_server_that_stumbles_once_is_asked_again(tmp_path, status):
         c.sse(c.chunk(role="assistant", content="All is well. \ufffd", extra={"x": 1}), c.chunk("stop"), "[DONE]"),
     )
     assert ran.code == 0 and len(bodies) == 2, ran.everything
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_the_wait_that_a_server_asks_for_is_kept_and_the_bytes_are_the_same(tmp_path, status):
+    ran, model = raw_model(tmp_path, c.failure(status, "busy", {"retry-after": "2"}), WELL)
+    assert (ran.code, ended(ran)["text"]) == (0, "All is well."), ran.everything
+    assert 1.9 <= model.arrived_at[1] - model.arrived_at[0] < 8
+    assert len(model.raw) == 2 and model.raw[0] == model.raw[1]
+
+
+def test_a_wait_until_a_date_is_kept_too(tmp_path):
+    until = email.utils.formatdate(time.time() + 4, usegmt=True)
+    ran, model = raw_model(tmp_path, c.failure(429, "busy", {"retry-after": until}), WELL)
+    assert ran.code == 0, ran.everything
+    assert model.arrived_at[1] - model.arrived_at[0] > 1.5
+
+
+def test_a_wait_that_is_too_long_is_told_instead(tmp_path):
+    ran, model = raw_model(tmp_path, c.failure(429, "come back tomorrow", {"retry-after": "3600"}), WELL)
+    assert ran.code == 1 and len(model.raw) == 1, ran.everything
+    assert "3600" in ended(ran)["text"] and "come back tomorrow" in ended(ran)["text"]
+
+
+def test_the_bytes_of_a_session_only_grow_at_the_end(tmp_path):
+    calls = [calling("tool_calls", (f"call_{at}", "list_files", "{}")) for at in range(3)]
+    ran, model = raw_model(tmp_path, *calls, WELL)
+    assert (ran.code, len(model.raw)) == (0, 4), ran.everything
+    for before, after in zip(model.raw, model.raw[1:]):
+        # Up to the end of the list of messages.
+        shared = before[: before.index(b'],"tools":')]
+        assert after.startswith(shared), "a provider's cache would miss"
+    checks.all_of(model.bodies)
+
+
+def test_ids_that_a_server_uses_again_in_every_round_stay_paired(tmp_path):
+    again = calling("tool_calls", ("call_0", "list_files", "{}"), ("call_0", "list_files", "{}"))
+    ran, bodies, _ = raw(tmp_path, again, again, WELL)
+    assert (ran.code, len(bodies)) == (0, 3), ran.everything
+    checks.all_of(bodies)
+
+
+@pytest.mark.parametrize("name", ["make coffee!", "", "functions.list_files", "x" * 200, "größe"])
+def test_a_name_that_no_tool_can_have_does_not_spoil_the_history(tmp_path, name):
+    ran, bodies, _ = raw(tmp_path, calling("tool_calls", ("call_1", name, "{}")), WELL)
+    assert (ran.code, len(bodies)) == (0, 2), ran.everything
+    checks.all_of(bodies)
+    (call,) = bodies[1]["messages"][2]["tool_calls"]
+    # OpenAI refuses everything else, for ever: the name is in every later request.
+    assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", call["function"]["name"]), call
+
+
+def test_a_key_that_the_server_repeats_is_not_shown(tmp_path):
+    ran, model = raw_model(tmp_path, c.failure(401, f"Incorrect API key provided: {c.KEY}."))
+    assert ran.code == 1 and len(model.raw) == 1, ran.everything
+    assert "OPENAI_API_KEY" in ended(ran)["text"] and "Incorrect API key" in ended(ran)["text"]
+    assert c.KEY not in ran.everything
+
+
+@pytest.mark.parametrize("content", [b"<html><h1>Bad gateway</h1></html>", b"", b"x" * 1_000_000, b"\xff\xfe"])
+def test_a_proxy_in_the_way_is_told_briefly(tmp_path, content):
+    ran, bodies, _ = raw(tmp_path, (404, {"content-type": "text/html"}, [content] if content else []))
+    assert ran.code == 1 and len(bodies) == 1, ran.everything
+    assert "404" in ended(ran)["text"] or "OPENAI_BASE_URL" in ended(ran)["text"]
+    assert len(ended(ran)["text"]) < 6_000
+
+
+def test_an_answer_of_nothing_fails_the_turn_in_words(tmp_path):
+    ran, bodies, _ = raw(tmp_path, c.sse(c.chunk(role="assistant", content=""), c.chunk("stop"), "[DONE]"))
+    assert ran.code == 1 and len(bodies) == 1 and ended(ran)["text"].strip(), ran.everything
