@@ -17,7 +17,7 @@ use thiserror::Error;
 
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 const DEFAULT_GRAPH_URL: &str = "https://graph.facebook.com/v23.0";
-const DEFAULT_BIND: &str = "127.0.0.1:8080";
+const DEFAULT_BIND: &str = "127.0.0.1:8787";
 const DEFAULT_ALLOWLIST: &str =
     "pytest,ruff,mypy,make,npm,pip,git,cat,head,tail,wc,ls,find,grep,echo,python,node";
 const SETTINGS: &str = include_str!("../config/settings.toml");
@@ -126,7 +126,7 @@ impl Settings {
         let bind = sources.parsed(
             "BIND_ADDR",
             DEFAULT_BIND,
-            "an address with port, such as 127.0.0.1:8080",
+            "an address with port, such as 127.0.0.1:8787",
             |text| text.parse().ok(),
         )?;
         let write_enabled = sources.parsed(

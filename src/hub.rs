@@ -4,14 +4,14 @@
 
 use crate::agent::apply::apply;
 use crate::agent::command::{self, ChatCommand, Said};
-use crate::agent::event::{Event, Inbound, Opening, Record, WorkspaceRef};
+use crate::agent::event::{CallId, Event, Inbound, Opening, Record, WorkspaceRef};
 use crate::agent::prompt;
 use crate::agent::state::State;
 use crate::agent::texts::Texts;
 use crate::session::{Delivery, Session, Surface};
+use crate::world::clock;
 use crate::world::journal::{self, FORMAT, Journal, JournalError};
 use crate::world::store::StoreError;
-use crate::world::{clock, open_workspace};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs;
@@ -28,8 +28,8 @@ use tokio_util::task::TaskTracker;
 const INBOX_MAX: usize = 256;
 /// Chats are served side by side, each in its own order.
 const LANES: usize = 64;
-/// How often questions of sleeping sessions are looked at for expiry.
-const EXPIRY_SWEEP: Duration = Duration::from_secs(30);
+/// How often it is looked for sleeping sessions whose question expired or whose message is to be tried again.
+const SWEEP: Duration = Duration::from_secs(30);
 
 /// Why a message was not taken. Nothing of it is on disk then, so the sender may try again.
 #[derive(Debug, Error)]
@@ -166,20 +166,34 @@ impl Hub {
         Ok(inspect(&path, &self.texts, |_| {})?.0)
     }
 
-    /// The words of an open question, as they were asked.
-    pub fn question_text(&self, session: &str, code: &str) -> Option<String> {
-        let mut found = None;
+    /// The words in which a call was asked about, the last time.
+    ///
+    /// # Errors
+    /// As [`Hub::peek`].
+    pub fn question_text(&self, session: &str, about: &CallId) -> Result<String, DeliverError> {
+        let mut words = String::new();
         inspect(&self.path(session), &self.texts, |record| {
-            if let Event::ApprovalAsked {
-                approval, question, ..
-            } = &record.event
-                && approval == code
-            {
-                found = Some(question.clone());
+            match &record.event {
+                Event::ApprovalAsked { call, question, .. }
+                | Event::QuestionAsked { call, question }
+                    if call == about =>
+                {
+                    words.clone_from(question);
+                }
+                _ => {}
             }
-        })
-        .ok()?;
-        found
+        })?;
+        Ok(words)
+    }
+
+    /// Wakes a session, so that it does what is left to do.
+    ///
+    /// # Errors
+    /// [`DeliverError`] where there is no such session, or its journal cannot be read.
+    pub async fn rouse(self: &Arc<Self>, session: &str) -> Result<(), DeliverError> {
+        let chat = self.chat_of(session)?;
+        let _lane = self.lane(&chat).lock().await;
+        self.wake(session)
     }
 
     /// Takes up what a process before this one left: indexes grown journals, wakes sessions with something to do.
@@ -188,7 +202,11 @@ impl Hub {
     /// [`DeliverError`] where the data folder or the database cannot be read. A damaged journal is logged and left alone.
     pub fn recover(self: &Arc<Self>) -> Result<(), DeliverError> {
         self.index()?;
-        for (session, _) in self.surface.store.unfinished()? {
+        // A terminal's sessions wait for somebody to be there again: `journeyman resume`.
+        let served = |(_, chat): &(String, String)| {
+            !chat.starts_with("run:") && !chat.starts_with("terminal:")
+        };
+        for (session, _) in self.surface.store.unfinished()?.into_iter().filter(served) {
             if let Err(error) = self.wake(&session) {
                 tracing::error!(%session, %error, "session left asleep");
             }
@@ -231,18 +249,18 @@ impl Hub {
         Ok(self.surface.store.project(&records, &state, bytes)?)
     }
 
-    /// Wakes sessions whose open question expired. Runs until shutdown.
+    /// Wakes sessions that have something to do by the clock. Runs until shutdown.
     pub async fn sweep(self: Arc<Self>) {
         loop {
             tokio::select! {
                 () = self.surface.shutdown.cancelled() => return,
-                () = tokio::time::sleep(EXPIRY_SWEEP) => {}
+                () = tokio::time::sleep(SWEEP) => {}
             }
-            let expired = self.surface.store.expired(clock::now().0);
-            for (session, chat) in expired.unwrap_or_default() {
+            let due = self.surface.store.due(clock::now().0);
+            for (session, chat) in due.unwrap_or_default() {
                 let _lane = self.lane(&chat).lock().await;
                 if let Err(error) = self.wake(&session) {
-                    tracing::error!(%session, %error, "expired question left open");
+                    tracing::error!(%session, %error, "due session left asleep");
                 }
             }
         }
@@ -276,6 +294,14 @@ impl Hub {
                 if self.surface.store.chat_of(id)?.as_deref() == Some(chat) =>
             {
                 return Ok((id.to_owned(), message));
+            }
+            // A button of an older question reaches the session that asked it.
+            Said::Command(ChatCommand::Approve { code, .. } | ChatCommand::Deny { code, .. })
+                if !code.is_empty() =>
+            {
+                if let Some(session) = self.surface.store.session_asking(chat, code)? {
+                    return Ok((session, message));
+                }
             }
             _ => {}
         }
@@ -375,9 +401,7 @@ impl Hub {
         journal: Journal,
         first: Option<Delivery>,
     ) -> Result<(), DeliverError> {
-        let folder = Path::new(&state.opening.workspace.path);
-        let workspace = open_workspace(folder).map_err(DeliverError::Workspace)?;
-        let mut session = Session::new(state, journal, self.surface.clone(), workspace);
+        let mut session = Session::new(state, journal, self.surface.clone());
         let (sender, mut inbox) = mpsc::channel(INBOX_MAX);
         if let Some(first) = first {
             sender.try_send(first).map_err(|_| DeliverError::Busy)?;

@@ -3,15 +3,24 @@
 //! Two nouns carry the architecture: [`agent`] decides, [`world`] acts; [`session`] is the loop between them.
 //! Read the modules in this order:
 
-pub mod agent; // DECIDES, pure: events, state, step
+/// DECIDES, pure: events, state, step.
+pub mod agent;
+/// One file a subcommand.
 pub mod cli;
-pub mod config; // settings, each knowing where it came from
-pub mod doors; // what wakes a session, and where its words go
-pub mod gate; // JUDGES, pure: verdicts; the only place that mints `Approved`
-pub mod hub; // brings facts to sessions
-pub mod session; // the loop
-pub mod tools; // what the model can call
-pub mod world; // ACTS: journal, store, model, processes, files // one file a subcommand
+/// Settings, each knowing where it came from.
+pub mod config;
+/// What wakes a session, and where its words go.
+pub mod doors;
+/// JUDGES, pure: verdicts; the only place that mints `Approved`.
+pub mod gate;
+/// Brings facts to sessions.
+pub mod hub;
+/// The loop.
+pub mod session;
+/// What the model can call.
+pub mod tools;
+/// ACTS: journal, store, model, processes, files.
+pub mod world;
 
 // Invariants, each with the test that enforces it (tests/it/):
 //
@@ -22,8 +31,8 @@ pub mod world; // ACTS: journal, store, model, processes, files // one file a su
 //  5. Tools take nothing but an approved call, and declare what they touch.             tidy.rs, gate.rs
 //  6. One function starts processes; one opens files for the model.                     tidy.rs
 //  7. Recovery is a table.                                                              recovery.rs
-//  8. The journal is the truth; the tables in SQLite are derived from it.               sessions.rs
-//  9. What the model sees only grows at the end.                                        prefix.rs
-// 10. Every loop, queue, retry, output and wait has a limit.                            limits.rs
-// 11. One writer a data folder, by a lock.                                             sessions.rs
+//  8. The journal is the truth; the tables in SQLite are derived from it.               conversation.rs, command_line.rs
+//  9. What the model sees only grows at the end.                                        model.rs
+// 10. Every loop, queue, retry, output and wait has a limit.                            conversation.rs, webhook.rs
+// 11. One writer a data folder, by a lock.                                             command_line.rs
 // 12. A failure in a check never ends in allow.                                        gate.rs

@@ -4,22 +4,26 @@
 //! for its word that they are on disk. A session that waits for a person ends here: no task, no connection.
 
 use crate::agent::apply::{Illegal, apply};
-use crate::agent::event::{CallId, Event, Inbound, Record};
+use crate::agent::event::{CallId, Event, Inbound, Outcome, Probe, Record};
 use crate::agent::recovery;
 use crate::agent::state::State;
-use crate::agent::step::{Decision, Effect, Policy, step};
+use crate::agent::step::{Decision, Effect, Look, Policy, step};
 use crate::doors::Observers;
 use crate::world::journal::{Journal, JournalError};
 use crate::world::store::{Store, StoreError};
 use crate::world::workspace::Workspace;
-use crate::world::{Scene, World, broken_tool, clock};
+use crate::world::{Scene, World, broken_tool, clock, open_workspace};
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
+
+/// A session stays awake for what is due within this; for anything later it is woken.
+const AWAKE_MAX: Duration = Duration::from_secs(60);
 
 /// Why this process must not go on with a session.
 #[derive(Debug, Error)]
@@ -56,7 +60,8 @@ pub struct Session {
     journal: Journal,
     unprojected: Vec<Record>,
     surface: Surface,
-    workspace: Workspace,
+    /// Or why it cannot be opened: then only tools fail, and say so.
+    workspace: Result<Workspace, String>,
     running: JoinSet<Event>,
     /// What each running task is, for the case that it panics.
     tasks: HashMap<Id, Doing>,
@@ -71,10 +76,13 @@ enum Doing {
 }
 
 impl Session {
-    pub fn new(state: State, journal: Journal, surface: Surface, workspace: Workspace) -> Self {
-        workspace
-            .notes()
-            .wrote_before(state.changed.iter().cloned());
+    pub fn new(state: State, journal: Journal, surface: Surface) -> Self {
+        let workspace = open_workspace(Path::new(&state.opening.workspace.path));
+        if let Ok(workspace) = &workspace {
+            workspace
+                .notes()
+                .wrote_before(state.changed.iter().cloned());
+        }
         let (running, tasks, cancel) = (JoinSet::new(), HashMap::new(), CancellationToken::new());
         Self {
             state,
@@ -103,14 +111,17 @@ impl Session {
             self.record(event)?;
         }
         loop {
-            self.expire_question()?;
+            self.ring_alarm()?;
             match step(&self.state, &self.surface.policy) {
                 Decision::Record(event) => self.record(*event)?,
                 Decision::Look(look) => {
-                    let fact =
-                        self.surface
-                            .world
-                            .look(look, &self.surface.policy.gate, &self.workspace);
+                    let fact = match &self.workspace {
+                        Ok(workspace) => {
+                            let gate = &self.surface.policy.gate;
+                            self.surface.world.look(look, gate, workspace)
+                        }
+                        Err(why) => unlooked(look, why),
+                    };
                     self.record(fact)?;
                 }
                 Decision::Perform(_) if self.surface.shutdown.is_cancelled() => {
@@ -122,14 +133,15 @@ impl Session {
                 }
                 Decision::Wait => {
                     self.project()?;
-                    if self.running.is_empty() && park(inbox) {
+                    let soon = self.alarm_in().is_some_and(|wait| wait < AWAKE_MAX);
+                    if self.running.is_empty() && !soon && park(inbox) {
                         return Ok(()); // parked: no task, no connection
                     }
-                    let expiry = until(self.expiry_in());
+                    let alarm = until(self.alarm_in());
                     tokio::select! {
                         Some(ended) = self.running.join_next_with_id() => self.take_outcome(ended)?,
                         Some(delivery) = inbox.recv() => self.take_message(delivery)?,
-                        () = expiry => {}
+                        () = alarm => {}
                         () = self.surface.shutdown.cancelled() => return self.drain().await,
                     }
                 }
@@ -179,7 +191,7 @@ impl Session {
         let scene = Scene {
             session: opening.session.clone(),
             chat: opening.chat.clone(),
-            workspace: self.workspace.clone(),
+            workspace: self.workspace.as_ref().ok().cloned(),
             cancel: self.cancel.clone(),
             show: Arc::new(move |delta| observers.shown(&opening, delta)),
         };
@@ -209,6 +221,7 @@ impl Session {
             }
             Doing::Tool(call) => broken_tool(call),
             Doing::Send(send) => Event::SendFinished {
+                retry_at: None,
                 send,
                 error: Some("sending broke (a bug of Journeyman)".into()),
             },
@@ -230,17 +243,16 @@ impl Session {
         written
     }
 
-    fn expire_question(&mut self) -> Result<(), SessionError> {
-        match self.state.next_expiry() {
-            Some((approval, at)) if at <= clock::now() => {
-                self.record(Event::ApprovalExpired { approval })
-            }
+    /// What is due by the clock: an expired question, a message to be tried again.
+    fn ring_alarm(&mut self) -> Result<(), SessionError> {
+        match self.state.next_alarm() {
+            Some((at, event)) if at <= clock::now() => self.record(event),
             _ => Ok(()),
         }
     }
 
-    fn expiry_in(&self) -> Option<Duration> {
-        let (_, at) = self.state.next_expiry()?;
+    fn alarm_in(&self) -> Option<Duration> {
+        let (at, _) = self.state.next_alarm()?;
         Some(Duration::from_millis(at.since(clock::now())))
     }
 
@@ -262,8 +274,24 @@ impl Session {
     }
 }
 
-async fn until(expiry: Option<Duration>) {
-    match expiry {
+/// What is known where the workspace cannot be opened: a call fails, a doubt stays one.
+fn unlooked(look: Look, why: &str) -> Event {
+    match look {
+        Look::Examine { call, .. } => Event::ToolFinished {
+            call: call.id,
+            outcome: Outcome::failed(why),
+        },
+        Look::Probe { call, .. } => Event::CallProbed {
+            call,
+            probe: Probe::Unclear {
+                why: why.to_owned(),
+            },
+        },
+    }
+}
+
+async fn until(alarm: Option<Duration>) {
+    match alarm {
         Some(wait) => tokio::time::sleep(wait).await,
         None => std::future::pending().await,
     }

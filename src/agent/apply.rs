@@ -5,7 +5,7 @@
 
 use crate::agent::event::{
     Answer, By, Call, CallId, EndReason, Event, Inbound, Outcome, OutgoingKind, Probe, Reading,
-    Record, Status,
+    Record, Status, Timestamp,
 };
 use crate::agent::state::{Outgoing, Pending, Phase, Question, Stage, State, Stop, Ticket, Turn};
 use crate::gate::Pattern;
@@ -67,7 +67,6 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::ApprovalExpired { approval } => expire(state, approval),
         Event::Cancelled { by } => cancel(state, by),
         Event::Resumed { by } => resume(state, by),
-        Event::SettingsChanged { .. } => Ok(()),
         Event::CallExamined {
             call,
             facts,
@@ -117,6 +116,9 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
                 question.clone(),
                 Some(approval.clone()),
             );
+            if let Some(question) = state.outbox.back_mut() {
+                question.always = pattern.is_some();
+            }
             Ok(())
         }
         Event::QuestionAsked { call, question } => {
@@ -177,17 +179,14 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             front.sending = true;
             Ok(())
         }
-        Event::SendFinished { send, .. } => {
-            let Some(_) = state
-                .outbox
-                .front()
-                .filter(|front| front.send == *send && front.sending)
-            else {
-                return illegal(format!("send {send} ends without having started"));
-            };
-            state.outbox.pop_front();
-            Ok(())
-        }
+        Event::SendFinished { send, retry_at, .. } => finish_send(state, *send, *retry_at),
+        Event::SendDue { send } => match state.outbox.front_mut() {
+            Some(front) if front.send == *send && front.due.is_some() => {
+                front.due = None;
+                Ok(())
+            }
+            _ => illegal(format!("send {send} waits for nothing")),
+        },
         Event::StopAsked => {
             turn(state)?.stop = Stop::Asked;
             Ok(())
@@ -203,6 +202,21 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         } => interrupt(state, calls, *asking, *sending),
         Event::TurnEnded { reason, text } => end_turn(state, *reason, text),
     }
+}
+
+fn finish_send(state: &mut State, send: u64, retry_at: Option<Timestamp>) -> Result<(), Illegal> {
+    let front = state.outbox.front_mut();
+    let Some(front) = front.filter(|front| front.send == send && front.sending) else {
+        return illegal(format!("send {send} ends without having started"));
+    };
+    if retry_at.is_none() {
+        state.outbox.pop_front();
+        return Ok(());
+    }
+    front.sending = false;
+    front.attempts += 1;
+    front.due = retry_at;
+    Ok(())
 }
 
 fn turn(state: &mut State) -> Result<&mut Turn, Illegal> {
@@ -230,7 +244,10 @@ fn say(state: &mut State, kind: OutgoingKind, text: String, approval: Option<Str
         kind,
         text,
         approval,
+        always: false,
         sending: false,
+        attempts: 0,
+        due: None,
     });
 }
 

@@ -47,15 +47,12 @@ pub enum Event {
     },
     /// Nobody answered in time.
     ApprovalExpired { approval: String },
+    /// It is time to try a message again.
+    SendDue { send: u64 },
     /// The owner stopped the turn.
     Cancelled { by: By },
     /// The owner (or the configuration) said to go on after an interruption, a limit, a failure or a cancel.
     Resumed { by: By },
-    /// A program that decides differently took over: what it brings in place of the opening's values.
-    SettingsChanged {
-        model: String,
-        policy_digest: String,
-    },
     /// What the world resolved for the gate, and what a probe could look for if this process died.
     CallExamined {
         call: CallId,
@@ -115,8 +112,13 @@ pub enum Event {
     },
     /// A tool ended, one way or another.
     ToolFinished { call: CallId, outcome: Outcome },
-    /// A message was sent, or given up.
-    SendFinished { send: u64, error: Option<String> },
+    /// A message was sent, or failed: then it is tried again at `retry_at`, or given up.
+    SendFinished {
+        send: u64,
+        error: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Timestamp>,
+    },
 
     // --- decisions -------------------------------------------------------------------------------------------------
     /// What a message was understood as, and what the chat is told at once.
@@ -167,7 +169,6 @@ impl Event {
             | Event::ApprovalExpired { .. }
             | Event::Cancelled { .. }
             | Event::Resumed { .. }
-            | Event::SettingsChanged { .. }
             | Event::CallExamined { .. }
             | Event::ModelAsked { .. }
             | Event::ModelAnswered { .. }
@@ -176,6 +177,7 @@ impl Event {
             | Event::QuestionAsked { .. }
             | Event::StopAsked
             | Event::SendFinished { .. }
+            | Event::SendDue { .. }
             | Event::MessageTaken { .. }
             | Event::GateDecided { .. }
             | Event::PlanChanged { .. }

@@ -23,6 +23,8 @@ pub struct Limits {
     pub model_silence_seconds: u64,
     /// Longest wait that a `Retry-After` may ask for, in seconds.
     pub model_retry_after_seconds_max: u64,
+    /// Tries to send one message, minutes apart, before it is given up.
+    pub send_attempts_max: u32,
     /// A webhook's body, in bytes.
     pub body_bytes_max: usize,
     /// On shutdown, seconds until running effects are left behind.

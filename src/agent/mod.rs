@@ -2,16 +2,29 @@
 //!
 //! No clock, no randomness, no I/O, no `async` (invariant 1). Read in this order.
 
-pub mod apply; // how an event changes what is known
-pub mod command; // chat commands
-pub mod conversation; // what the model sees
-pub mod event; // what can happen
-pub mod limits; // when a turn must pause
-pub mod plan; // the task plan
-pub mod prompt; // the system prompt
-pub mod reading; // what a person's message means
-pub mod recovery; // what to do about effects in doubt
-pub mod state; // what is known
-pub mod step; // what to do next
+/// How an event changes what is known.
+pub mod apply;
+/// Chat commands.
+pub mod command;
+/// What the model sees.
+pub mod conversation;
+/// What can happen.
+pub mod event;
+/// When a turn must pause.
+pub mod limits;
+/// The task plan.
+pub mod plan;
+/// The system prompt.
+pub mod prompt;
+/// What a person's message means.
+pub mod reading;
+/// What to do about effects in doubt.
+pub mod recovery;
+/// What is known.
+pub mod state;
+/// What to do next.
+pub mod step;
+/// The catalogue of chat texts.
 pub mod texts;
-pub mod wording; // texts that depend on a decision // the catalogue of chat texts
+/// Texts that depend on a decision.
+pub mod wording;

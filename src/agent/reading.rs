@@ -153,6 +153,11 @@ fn take_command(state: &State, policy: &Policy, message: &Inbound, said: ChatCom
         ChatCommand::New => command(message, "new", say(state, "new_thread", &[])),
         ChatCommand::Cancel if state.turn.is_some() => Event::Cancelled { by: by(message) },
         ChatCommand::Cancel => command(message, "cancel", say(state, "nothing_to_cancel", &[])),
+        ChatCommand::Resume(Some(id)) if id != state.opening.session => command(
+            message,
+            "agent-resume",
+            say(state, "no_session", &[("id", id)]),
+        ),
         ChatCommand::Resume(_) if can_resume(state) => Event::Resumed { by: by(message) },
         ChatCommand::Resume(_) => {
             let status = short_status(state, policy);
@@ -205,6 +210,14 @@ fn approve(state: &State, message: &Inbound, code: &str, always: bool) -> Event 
 }
 
 fn deny(state: &State, message: &Inbound, code: &str, reason: Option<&str>) -> Event {
+    if let Some((_, question)) = state.question().filter(|_| !looks_like_code(code)) {
+        let rest = format!("{code} {}", reason.unwrap_or_default());
+        return Event::ApprovalRefused {
+            approval: question.approval.clone(),
+            by: by(message),
+            reason: Some(rest.trim().to_owned()).filter(|reason| !reason.is_empty()),
+        };
+    }
     let Some((_, question)) = state
         .question()
         .filter(|(_, question)| same_code(&question.approval, code))
@@ -216,6 +229,14 @@ fn deny(state: &State, message: &Inbound, code: &str, reason: Option<&str>) -> E
         by: by(message),
         reason: reason.map(str::to_owned),
     }
+}
+
+/// `/deny use pytest`: then all of it is the reason.
+fn looks_like_code(word: &str) -> bool {
+    word.len() == 4
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
 /// With one question open, a command without a code means that one.

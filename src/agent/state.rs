@@ -142,7 +142,13 @@ pub struct Outgoing {
     pub text: String,
     /// The code of the question, for buttons.
     pub approval: Option<String>,
+    /// Whether *always this session* can be offered with it.
+    pub always: bool,
     pub sending: bool,
+    /// Times that it failed.
+    pub attempts: u32,
+    /// When to try again, after it failed.
+    pub due: Option<Timestamp>,
 }
 
 impl State {
@@ -212,10 +218,17 @@ impl State {
         self.question().is_some() || self.listening().is_some()
     }
 
-    /// When the open question expires.
-    pub fn next_expiry(&self) -> Option<(String, Timestamp)> {
-        self.question()
-            .map(|(_, question)| (question.approval.clone(), question.expires_at))
+    /// What happens by itself if nothing else does, and when: a question expires, a message is tried again.
+    pub fn next_alarm(&self) -> Option<(Timestamp, Event)> {
+        let expiry = self.question().map(|(_, question)| {
+            let approval = question.approval.clone();
+            (question.expires_at, Event::ApprovalExpired { approval })
+        });
+        let due = self.outbox.front().and_then(|front| {
+            let event = Event::SendDue { send: front.send };
+            Some((front.due?, event))
+        });
+        expiry.into_iter().chain(due).min_by_key(|(at, _)| *at)
     }
 }
 

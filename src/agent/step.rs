@@ -120,7 +120,11 @@ pub fn step(state: &State, policy: &Policy) -> Decision {
     if let Some(event) = reading::next(state, policy) {
         return record(event);
     }
-    if let Some(front) = state.outbox.front().filter(|front| !front.sending) {
+    if let Some(front) = state
+        .outbox
+        .front()
+        .filter(|front| !front.sending && front.due.is_none())
+    {
         return perform(Effect::Send {
             outgoing: front.clone(),
         });
@@ -149,7 +153,7 @@ fn go_on_alone(state: &State, policy: &Policy) -> Decision {
     let in_doubt = state
         .calls()
         .iter()
-        .any(|pending| matches!(pending.stage, Stage::InDoubt(..)));
+        .any(|pending| matches!(pending.stage, Stage::InDoubt(..)) && !is_harmless(&pending.call));
     if policy.resume == Resume::Ask || in_doubt {
         return Decision::Wait;
     }
@@ -212,6 +216,11 @@ fn step_calls(state: &State, policy: &Policy, turn: &Turn, calls: &[Pending]) ->
         }
     }
     Decision::Wait
+}
+
+/// Running it once more does no harm, so it is never in doubt.
+fn is_harmless(call: &Call) -> bool {
+    tools::find(&call.tool).is_some_and(|tool| recovery::remedy(tool.class, None) == Remedy::Rerun)
 }
 
 fn is_pure(call: &Call) -> bool {

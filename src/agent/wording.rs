@@ -71,7 +71,7 @@ pub fn approval_question(
 ) -> Event {
     let workspace = &state.opening.workspace;
     let digest = gate::digest(call, &workspace.path, &state.opening.owner, verdict);
-    let code = short_code(&digest, call);
+    let code = short_code(state, &digest);
     let what = what_would_run(call, verdict);
     let pattern = verdict.pattern.as_ref().filter(|_| !in_doubt);
     let always = match pattern {
@@ -118,10 +118,11 @@ fn what_would_run(call: &Call, verdict: &Verdict) -> String {
 }
 
 /// Four letters and digits, without those that look alike. Derived, so that a replay asks with the same code.
-fn short_code(digest: &str, call: &Call) -> String {
+/// No question has the code of another one: the session and the journal's line are part of it.
+fn short_code(state: &State, digest: &str) -> String {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
     use sha2::{Digest, Sha256};
-    let bytes = Sha256::digest(format!("{digest} {}", call.id));
+    let bytes = Sha256::digest(format!("{} {} {digest}", state.opening.session, state.seq));
     bytes
         .iter()
         .take(4)

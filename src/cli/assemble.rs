@@ -15,6 +15,7 @@ use crate::world::store::Store;
 use crate::world::{Offers, World, process};
 use std::env;
 use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,12 +40,17 @@ pub fn assemble(
 ) -> Result<Assembly, CliError> {
     let policy = settings.policy()?;
     let data_dir = &settings.data_dir;
-    fs::create_dir_all(data_dir).map_err(|error| {
-        CliError::Failed(format!(
-            "make the data folder {}: {error}",
-            data_dir.display()
-        ))
-    })?;
+    let mut private = fs::DirBuilder::new();
+    private
+        .recursive(true)
+        .mode(0o700)
+        .create(data_dir)
+        .map_err(|error| {
+            CliError::Failed(format!(
+                "make the data folder {}: {error}",
+                data_dir.display()
+            ))
+        })?;
     let lock = DataLock::take(data_dir).map_err(|error| CliError::Failed(error.to_string()))?;
     let environment = process::safe_environment(&settings.file.environment);
     let limits = &settings.limits;
@@ -60,6 +66,7 @@ pub fn assemble(
         channels: Channels {
             whatsapp: settings.whatsapp.as_ref().map(graph),
         },
+        send_attempts_max: limits.send_attempts_max,
         offers: Offers::default(),
     };
     let shutdown = CancellationToken::new();

@@ -49,14 +49,14 @@ impl Chat {
                 lock: _lock,
             } = assemble(&settings, model, workspace)?;
             let seen = hub.surface().observers.watch();
-            let session = hub
+            let mut session = hub
                 .start(CHAT, OWNER)
                 .await
                 .map_err(|error| CliError::Failed(error.to_string()))?;
             let (typed, lines) = unbounded_channel();
             let printer = start_editor(&settings, typed)?;
             let shown = tokio::spawn(show(seen, session.clone(), printer));
-            let exit = converse(&hub, &session, lines).await;
+            let exit = converse(&hub, &mut session, lines).await;
             shutdown.cancel();
             hub.rest().await;
             shown.abort();
@@ -66,16 +66,16 @@ impl Chat {
     }
 }
 
+/// Hands lines to the chat until the person leaves; `session` is the one that took the last.
 async fn converse(
     hub: &Arc<Hub>,
-    session: &str,
+    session: &mut String,
     mut lines: UnboundedReceiver<Typed>,
 ) -> Result<Exit, CliError> {
     println!(
         "Journeyman. Write what you want done; /help lists commands, Ctrl-C stops the work, twice leaves."
     );
     let mut interrupted = false;
-    let mut session = session.to_owned();
     while let Some(typed) = lines.recv().await {
         let text = match typed {
             Typed::End => break,
@@ -95,7 +95,7 @@ async fn converse(
             .deliver(CHAT, Inbound::text(clock::message_id(), OWNER, text))
             .await;
         match delivered {
-            Ok(delivered) => session = delivered.session,
+            Ok(delivered) => *session = delivered.session,
             Err(error) => eprintln!("not taken by session {session}: {error}"),
         }
     }

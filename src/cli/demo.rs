@@ -173,7 +173,12 @@ impl Demo {
                 None => return Ok(false),
             },
         };
-        let Some(button) = question.buttons.get(usize::from(!yes)) else {
+        let button = if yes {
+            question.buttons.first()
+        } else {
+            question.buttons.last()
+        };
+        let Some(button) = button else {
             return Ok(false);
         };
         person.press(question, button).await?;

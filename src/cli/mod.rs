@@ -1,18 +1,28 @@
 //! The command line: one file a subcommand, documented exit codes.
 
-pub mod assemble; // settings → a running hub
-mod audit; // audit verify
-mod chat; // a conversation in this terminal
-mod demo; // the whole thing, in a minute, without keys
-mod doctor; // what is configured, reachable, missing
-mod policy; // policy check
-mod run; // one objective, headless
-mod serve; // the server
-mod sessions; // sessions, show, index rebuild
+/// Settings in, a hub with its world out.
+pub mod assemble;
+/// `audit verify`.
+mod audit;
+/// A conversation in this terminal.
+mod chat;
+/// The whole thing, in a minute, without keys.
+mod demo;
+/// What is configured, reachable, missing.
+mod doctor;
+/// `policy check`.
+mod policy;
+/// One objective, headless.
+mod run;
+/// The server.
+mod serve;
+/// `sessions`, `show`, `index rebuild`.
+mod sessions;
 
 use crate::agent::event::EndReason;
 use crate::config::{ConfigError, Settings};
 use clap::{Parser, Subcommand};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use thiserror::Error;
@@ -59,6 +69,32 @@ enum Command {
     Index(sessions::Index),
     /// Say what is configured, what is reachable, what is missing, and how to fix it
     Doctor,
+}
+
+impl Command {
+    /// Prints and is done: it works with nobody and writes to nothing but stdout.
+    fn only_reports(&self) -> bool {
+        match self {
+            Command::Sessions(_)
+            | Command::Show(_)
+            | Command::Audit(_)
+            | Command::Policy(_)
+            | Command::Doctor => true,
+            Command::Demo(_)
+            | Command::Serve
+            | Command::Chat(_)
+            | Command::Run(_)
+            | Command::Resume(_)
+            | Command::Index(_) => false,
+        }
+    }
+}
+
+/// `journeyman show ID | head`: when the reader goes away, a report ends as any tool does, without a complaint.
+fn end_with_the_reader() {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no handler is installed, only the default action; it runs before any thread is started.
+    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
 }
 
 /// How a program can end.
@@ -133,6 +169,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
+    if command.only_reports() {
+        end_with_the_reader();
+    }
     match command {
         Command::Demo(demo) => demo.run(),
         Command::Serve => serve::run(settings),
@@ -169,6 +208,7 @@ fn log_to_stderr(default: &str) {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .try_init();
 }

@@ -3,6 +3,7 @@
 use super::assemble::{Assembly, assemble, fixed_workspace, model};
 use super::{CliError, Exit, block_on, log_to_stderr};
 use crate::agent::event::{EndReason, Event, Inbound, OutgoingKind, Record, Via};
+use crate::agent::state::State;
 use crate::agent::{reading, recovery};
 use crate::config::Settings;
 use crate::doors::Seen;
@@ -90,35 +91,15 @@ impl Resume {
             assembly.hub.index().map_err(failed)?;
             let state = assembly.hub.peek(&self.session).map_err(failed)?;
             let seen = assembly.hub.surface().observers.watch();
-            let owner = state.opening.owner.clone();
-            if let Some((_, question)) = state.question() {
-                let Some(text) = assembly
-                    .hub
-                    .question_text(&self.session, &question.approval)
-                else {
-                    return Err(CliError::Failed("the open question cannot be read".into()));
-                };
-                return Attendant::new(&assembly, self.session, owner, self.how)
-                    .go_on(seen, &question.approval, &text, assembly)
-                    .await;
-            }
-            let left_alone = state.turn.is_some() || recovery::on_start(&state).is_some();
-            if !left_alone && !reading::can_resume(&state) {
-                let status = reading::short_status(&state, &assembly.hub.surface().policy);
-                return Err(CliError::Use(format!(
-                    "nothing to resume in session {}: {status}",
-                    self.session
-                )));
-            }
-            attend(
-                assembly,
+            let attendant = Attendant::new(
+                &assembly,
                 self.session,
-                owner,
+                state.opening.owner.clone(),
                 self.how,
-                seen,
-                "/agent-resume".into(),
-            )
-            .await
+            );
+            let exit = attendant.take_up(&state, seen).await;
+            leave(assembly).await;
+            exit
         })?
     }
 }
@@ -138,7 +119,7 @@ async fn attend(
 ) -> Result<Exit, CliError> {
     let attendant = Attendant::new(&assembly, session, owner, how);
     attendant.tell(&first, Via::Text).await?;
-    let exit = attendant.stay(&mut seen).await;
+    let exit = attendant.stay(&mut seen, Told::default()).await;
     leave(assembly).await;
     exit
 }
@@ -175,29 +156,61 @@ impl Attendant {
         }
     }
 
-    /// Answers the question that a session stopped at, and stays with it.
-    async fn go_on(
-        self,
+    /// Goes on with a session where it stopped: at a question, in the middle of a turn, before its last words.
+    async fn take_up(
+        &self,
+        state: &State,
         mut seen: UnboundedReceiver<Seen>,
-        code: &str,
-        text: &str,
-        assembly: Assembly,
     ) -> Result<Exit, CliError> {
-        self.say(&self.style.bold(text));
-        let exit = match self.answer(code).await? {
-            true => self.stay(&mut seen).await,
-            false => Ok(self.leave_waiting(code)),
-        };
-        leave(assembly).await;
-        exit
+        let mut told = Told::default();
+        let waits_for = state
+            .question()
+            .map(|(call, question)| (call, question.approval.as_str()));
+        let waits_for = waits_for.or_else(|| state.listening().map(|call| (call, "")));
+        if let Some((call, code)) = waits_for {
+            self.say(
+                &self.style.bold(
+                    &self
+                        .hub
+                        .question_text(&self.session, &call.id)
+                        .map_err(failed)?,
+                ),
+            );
+            let answered = match code {
+                "" => self.answer_in_words().await?,
+                code => self.answer(code).await?,
+            };
+            if !answered {
+                return Ok(self.leave_waiting(code));
+            }
+        } else if reading::can_resume(state)
+            || recovery::on_start(state).is_some_and(|_| state.turn.is_some())
+        {
+            self.tell("/agent-resume", Via::Text).await?;
+        } else if state.turn.is_some() || !state.unread.is_empty() || !state.outbox.is_empty() {
+            // Everything was decided; it only has to be said.
+            told.reason = state.last_end;
+            self.hub.rouse(&self.session).await.map_err(failed)?;
+        } else {
+            let status = reading::short_status(state, &self.hub.surface().policy);
+            return Err(CliError::Use(format!(
+                "nothing to resume in session {}: {status}",
+                self.session
+            )));
+        }
+        self.stay(&mut seen, told).await
     }
 
-    async fn stay(&self, seen: &mut UnboundedReceiver<Seen>) -> Result<Exit, CliError> {
-        let mut told = Told::default();
+    async fn stay(
+        &self,
+        seen: &mut UnboundedReceiver<Seen>,
+        mut told: Told,
+    ) -> Result<Exit, CliError> {
         let mut interrupts = 0;
         loop {
             let event = tokio::select! {
                 event = seen.recv() => event,
+                () = terminated() => return Ok(Exit::Interrupted),
                 _ = tokio::signal::ctrl_c() => {
                     interrupts += 1;
                     if interrupts > 1 {
@@ -227,7 +240,7 @@ impl Attendant {
     async fn show(&self, record: &Record, told: &mut Told) -> Result<Option<Exit>, CliError> {
         if self.how.json {
             let line = serde_json::to_string(record).map_err(failed)?;
-            println!("{line}");
+            self.print(&line);
         } else if let Some(line) = activity(&record.event) {
             self.say(&self.style.dim(&line));
         }
@@ -261,11 +274,16 @@ impl Attendant {
 
     fn show_message(&self, kind: OutgoingKind, text: &str) {
         match kind {
-            OutgoingKind::Final if !self.how.json => println!("{text}"),
+            OutgoingKind::Final if !self.how.json => self.print(text),
             OutgoingKind::Question | OutgoingKind::Final => {}
             kind if is_aside(kind) => self.say(&self.style.message(text)),
             _ => {}
         }
+    }
+
+    /// The result. Whoever reads it may go away first (`| head`): that stops nothing either.
+    fn print(&self, text: &str) {
+        let _ = writeln!(io::stdout(), "{text}");
     }
 
     fn say(&self, text: &str) {
@@ -348,6 +366,15 @@ impl Attendant {
             self.session, self.session
         ));
         Exit::Waiting
+    }
+}
+
+/// SIGTERM: the session is left at its next safe point, and can be resumed.
+async fn terminated() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut term) => drop(term.recv().await),
+        Err(_) => std::future::pending().await,
     }
 }
 

@@ -2,9 +2,12 @@
 //!
 //! A door hands facts to the [`hub`](crate::hub) and shows what comes back. It decides nothing about the work.
 
-pub mod server; // the HTTP routes
+/// The HTTP routes.
+pub mod server;
+/// What `chat` and `run` show.
 pub mod terminal;
-pub mod whatsapp; // webhooks in, Graph API out // what `chat` and `run` show
+/// Webhooks in, Graph API out.
+pub mod whatsapp;
 
 use crate::agent::event::{Opening, OutgoingKind, Record};
 use crate::agent::state::Outgoing;
@@ -25,21 +28,45 @@ impl Channels {
     ///
     /// # Errors
     /// What the channel said, after its retries.
-    pub async fn send(&self, chat: &str, outgoing: &Outgoing) -> Result<(), String> {
+    pub async fn send(&self, chat: &str, outgoing: &Outgoing) -> Result<(), Undelivered> {
         let Some(number) = chat.strip_prefix("whatsapp:") else {
             // A terminal shows messages as they are recorded.
             return Ok(());
         };
         let Some(graph) = &self.whatsapp else {
-            return Err("WhatsApp is not configured".into());
+            let why = "WhatsApp is not configured".into();
+            return Err(Undelivered {
+                why,
+                transient: true,
+            });
         };
         let sent = match (outgoing.kind, &outgoing.approval) {
             (OutgoingKind::Question, Some(code)) => {
-                send_question(graph, number, &outgoing.text, code).await
+                send_question(graph, number, outgoing, code).await
             }
             _ => send_texts(graph, number, &text::messages(&outgoing.text)).await,
         };
-        sent.map_err(|error| error.to_string())
+        sent.map_err(|error| Undelivered {
+            transient: is_transient(&error),
+            why: error.to_string(),
+        })
+    }
+}
+
+/// Why a message did not arrive, and whether it may later.
+#[derive(Debug)]
+pub struct Undelivered {
+    pub why: String,
+    pub transient: bool,
+}
+
+/// A message in doubt counts too: one that arrives twice is better than one that never does.
+fn is_transient(error: &GraphError) -> bool {
+    match error {
+        GraphError::GaveUp { .. } | GraphError::Unreachable { .. } | GraphError::InDoubt { .. } => {
+            true
+        }
+        GraphError::Invalid(_) | GraphError::Refused { .. } => false,
     }
 }
 
@@ -54,18 +81,27 @@ async fn send_texts(graph: &Graph, number: &str, texts: &[String]) -> Result<(),
 async fn send_question(
     graph: &Graph,
     number: &str,
-    markdown: &str,
+    question: &Outgoing,
     code: &str,
 ) -> Result<(), GraphError> {
-    let Some((before, last)) = text::question(markdown) else {
-        return send_texts(graph, number, &text::messages(markdown)).await;
+    let Some((before, last)) = text::question(&question.text) else {
+        return send_texts(graph, number, &text::messages(&question.text)).await;
     };
     send_texts(graph, number, &before).await?;
-    let (approve, deny) = (format!("/approve {code}"), format!("/deny {code}"));
-    graph
-        .send_buttons(number, &last, &[(&approve, "Approve"), (&deny, "Deny")])
-        .await
-        .map(drop)
+    let approve = (format!("/approve {code}"), "Approve");
+    let always = question
+        .always
+        .then(|| (format!("/approve {code} always"), "Always this session"));
+    let deny = (format!("/deny {code}"), "Deny");
+    let buttons: Vec<_> = [Some(approve), always, Some(deny)]
+        .into_iter()
+        .flatten()
+        .collect();
+    let buttons: Vec<(&str, &str)> = buttons
+        .iter()
+        .map(|(id, title)| (id.as_str(), *title))
+        .collect();
+    graph.send_buttons(number, &last, &buttons).await.map(drop)
 }
 
 /// What can be watched: every line of a journal, and an answer while it is being written.

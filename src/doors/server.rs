@@ -145,11 +145,13 @@ async fn take(
         tracing::info!("message of a number that is not in ALLOWED_PHONE_NUMBERS dropped");
         return Ok(());
     }
+    // "typing…" after the answer to a command or a button would only mislead.
+    let starts_work = message.via == Via::Text && !message.text.trim_start().starts_with('/');
     let delivered = front
         .hub
         .deliver(&format!("whatsapp:{from}"), message)
         .await?;
-    if delivered.fresh {
+    if delivered.fresh && starts_work {
         // A courtesy: whether it arrives changes nothing.
         let world = front.hub.surface().world.clone();
         tokio::spawn(async move {

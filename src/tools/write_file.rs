@@ -1,22 +1,23 @@
 //! `write_file`: a whole file, new or instead of one that the model knows.
 
 use super::{Action, Reach, Tool, args, blocking, schema_of, text};
-use crate::agent::event::{EffectClass, Outcome};
+use crate::agent::event::{EffectClass, Expectation, ExpectedFile, Outcome};
 use crate::gate::{Approved, Touch};
-use crate::world::workspace::{WorkspaceError, digest_of};
+use crate::world::workspace::{Workspace, WorkspaceError, digest_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 use std::sync::Arc;
 
 pub const TOOL: Tool = Tool {
     name: "write_file",
     about: include_str!("../../prompts/tools/write_file.md"),
-    class: EffectClass::Idempotent,
+    class: EffectClass::Probeable,
     schema: schema_of::<Args>,
     touches: |json| Ok(vec![Touch::Write(args::<Args>(json)?.path)]),
     action: Action::World {
-        run: |call, reach: Arc<Reach>| blocking(call, reach, EffectClass::Idempotent, run),
-        expect: None,
+        run: |call, reach: Arc<Reach>| blocking(call, reach, EffectClass::Probeable, run),
+        expect: Some(expect),
     },
 };
 
@@ -27,6 +28,22 @@ struct Args {
     content: String,
     /// Needed where the file exists
     overwrite: Option<bool>,
+}
+
+/// After a crash the file is compared with what it was and what it should be. Writing it again unseen would be
+/// idempotent too, but could replace what a person has written there since.
+fn expect(json: &Value, workspace: &Workspace) -> Option<Expectation> {
+    let args = args::<Args>(json).ok()?;
+    let before = workspace.digest(&args.path);
+    let after = Some(digest_of(args.content.as_bytes()));
+    let path = args.path;
+    Some(Expectation {
+        files: vec![ExpectedFile {
+            path,
+            before,
+            after,
+        }],
+    })
 }
 
 fn run(approved: Approved<Args>, reach: &Reach) -> Outcome {

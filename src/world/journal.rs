@@ -7,6 +7,7 @@ use crate::agent::event::{Event, Record, Timestamp};
 use sha2::{Digest, Sha256};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -79,6 +80,7 @@ impl Journal {
         };
         let file = OpenOptions::new()
             .create_new(true)
+            .mode(0o600)
             .append(true)
             .open(path)
             .map_err(fail("create"))?;

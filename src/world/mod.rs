@@ -3,15 +3,24 @@
 //! A failure of the outside is data (an [`Outcome`](crate::agent::event::Outcome), a failed send); only what makes it
 //! impossible to go on is an error.
 
-pub mod clock; // time and fresh names
-pub mod journal; // the truth, on disk
-pub mod lock; // one writer a data folder
-pub mod model; // who answers
-pub mod notes; // what a session has read and written
-pub mod process; // the one spawn
+/// Time and fresh names.
+pub mod clock;
+/// The truth, on disk.
+pub mod journal;
+/// One writer a data folder.
+pub mod lock;
+/// Who answers.
+pub mod model;
+/// What a session has read and written.
+pub mod notes;
+/// The one spawn.
+pub mod process;
+/// Facts for the gate.
 pub mod resolve;
-pub mod store; // SQLite, derived from journals
-pub mod workspace; // the one file opening // facts for the gate
+/// SQLite, derived from journals.
+pub mod store;
+/// The one file opening.
+pub mod workspace;
 
 use crate::agent::event::{Call, CallId, Event, Expectation, ExpectedFile, Outcome, Probe, Status};
 use crate::agent::state::Outgoing;
@@ -36,6 +45,8 @@ pub struct World {
     pub environment: Arc<Vec<(String, String)>>,
     pub surroundings: Surroundings,
     pub channels: Channels,
+    /// Tries for one message, each with the channel's own retries.
+    pub send_attempts_max: u32,
     /// The wire form of the tools, for reading only and for all.
     pub offers: Offers,
 }
@@ -63,7 +74,8 @@ impl Default for Offers {
 pub struct Scene {
     pub session: String,
     pub chat: String,
-    pub workspace: Workspace,
+    /// `None` where it cannot be opened: then nothing that needs it gets this far.
+    pub workspace: Option<Workspace>,
     /// Ends what runs, when the person says stop.
     pub cancel: CancellationToken,
     pub show: Arc<dyn Fn(Delta) + Send + Sync>,
@@ -127,9 +139,13 @@ impl World {
         let id = call.get().id.clone();
         let started = Instant::now();
         let processes = Processes::new(self.environment.clone(), scene.cancel.clone());
+        let Some(workspace) = scene.workspace.clone() else {
+            let outcome = Outcome::failed("The workspace cannot be opened.");
+            return Event::ToolFinished { call: id, outcome };
+        };
         let reach = Arc::new(Reach {
             session: scene.session.clone(),
-            workspace: scene.workspace.clone(),
+            workspace,
             processes,
         });
         let outcome = match tools::find(tool).map(|tool| &tool.action) {
@@ -147,10 +163,14 @@ impl World {
     }
 
     async fn send(&self, outgoing: &Outgoing, scene: &Scene) -> Event {
-        let error = self.channels.send(&scene.chat, outgoing).await.err();
+        let failed = self.channels.send(&scene.chat, outgoing).await.err();
+        let again = failed.as_ref().is_some_and(|failed| failed.transient);
+        let retry_at = (again && outgoing.attempts + 1 < self.send_attempts_max)
+            .then(|| clock::now().plus_ms(send_backoff_ms(outgoing.attempts)));
         Event::SendFinished {
             send: outgoing.send,
-            error,
+            error: failed.map(|failed| failed.why),
+            retry_at,
         }
     }
 
@@ -175,6 +195,11 @@ impl World {
             },
         }
     }
+}
+
+/// 10 s, 20 s, 40 s, … 10 minutes: the channel has had its own quick retries by then.
+fn send_backoff_ms(attempts: u32) -> u64 {
+    (10_000_u64 << attempts.min(6)).min(600_000)
 }
 
 /// What a panic in an effect is recorded as: nobody knows how far it came.

@@ -9,10 +9,11 @@ use nix::unistd::Pid;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Kept of each stream: this much from its start and this much from its end (behaviour, section 3: 50 KB).
@@ -138,8 +139,8 @@ impl Processes {
                 let _ = pipe.write_all(&bytes).await;
             }
         };
-        let stdout = tokio::spawn(capture(child.stdout.take()));
-        let stderr = tokio::spawn(capture(child.stderr.take()));
+        let stdout = Reader::start(child.stdout.take());
+        let stderr = Reader::start(child.stderr.take());
         let exit = {
             let ended = async { tokio::join!(child.wait(), writer).0 };
             tokio::select! {
@@ -154,7 +155,7 @@ impl Processes {
             let _ = tokio::time::timeout(KILL_GRACE, child.wait()).await;
         }
         group.signal(Signal::SIGKILL);
-        let (stdout, stderr) = tokio::join!(collect(stdout), collect(stderr));
+        let (stdout, stderr) = tokio::join!(stdout.end(), stderr.end());
         Finished {
             exit,
             stdout,
@@ -290,30 +291,44 @@ impl Drop for Group {
     }
 }
 
-async fn capture(pipe: Option<impl AsyncRead + Unpin>) -> Capture {
-    let mut captured = Capture::default();
-    let Some(mut pipe) = pipe else {
-        return captured;
-    };
+async fn capture(pipe: Option<impl AsyncRead + Unpin>, captured: Arc<Mutex<Capture>>) {
+    let Some(mut pipe) = pipe else { return };
     let mut buffer = vec![0; 16 * 1024];
     // An error on a pipe means that its other end is gone: what was read stands.
     while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
-        captured.push(&buffer[..read]);
+        lock(&captured).push(&buffer[..read]);
     }
-    captured.trim();
-    captured
 }
 
-async fn collect(mut reader: tokio::task::JoinHandle<Capture>) -> Capture {
-    match tokio::time::timeout(PIPE_GRACE, &mut reader).await {
-        Ok(Ok(captured)) => captured,
-        Ok(Err(_)) | Err(_) => {
-            reader.abort();
-            Capture {
-                head: b"[output lost: a process kept the pipe open]".to_vec(),
-                ..Capture::default()
-            }
+fn lock(captured: &Mutex<Capture>) -> MutexGuard<'_, Capture> {
+    // A panic while bytes were copied leaves bytes, which is all that is promised.
+    captured.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A stream that is being read.
+struct Reader {
+    task: JoinHandle<()>,
+    captured: Arc<Mutex<Capture>>,
+}
+
+impl Reader {
+    fn start(pipe: Option<impl AsyncRead + Unpin + Send + 'static>) -> Self {
+        let captured = Arc::new(Mutex::new(Capture::default()));
+        let task = tokio::spawn(capture(pipe, captured.clone()));
+        Self { task, captured }
+    }
+
+    /// What there is; a process that left the group and still holds the pipe is not waited for.
+    async fn end(mut self) -> Capture {
+        if tokio::time::timeout(PIPE_GRACE, &mut self.task)
+            .await
+            .is_err()
+        {
+            self.task.abort();
         }
+        let mut captured = std::mem::take(&mut *lock(&self.captured));
+        captured.trim();
+        captured
     }
 }
 

@@ -3,7 +3,8 @@
 //! All tables here are *derived* (invariant 8): `journeyman.db` can be deleted and is made again from the journals. It
 //! is opened with the first use, and never decides what happened.
 
-use crate::agent::event::{Event, Record, Status};
+use crate::agent::command::{self, ChatCommand, Said};
+use crate::agent::event::{Event, Inbound, Record, Status};
 use crate::agent::state::{Phase, State};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
@@ -19,8 +20,8 @@ const SCHEMA: &str = "
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY, chat TEXT NOT NULL, workspace TEXT NOT NULL, objective TEXT NOT NULL, status TEXT NOT NULL,
         rounds INTEGER NOT NULL, started_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_message_at TEXT NOT NULL,
-        closed INTEGER NOT NULL, unfinished INTEGER NOT NULL, expires_at INTEGER, bytes INTEGER NOT NULL);
-    CREATE INDEX sessions_by_chat ON sessions (chat, closed, last_message_at);
+        closed INTEGER NOT NULL, unfinished INTEGER NOT NULL, question TEXT, due_at INTEGER, bytes INTEGER NOT NULL);
+    CREATE INDEX sessions_by_chat ON sessions (chat, last_message_at);
     -- derived: every message id of every channel, against duplicates
     CREATE TABLE seen (chat TEXT NOT NULL, message TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY (chat, message)) WITHOUT ROWID;
     -- derived: every command and what became of it
@@ -96,10 +97,25 @@ impl Store {
 
     /// The session that a chat's next message belongs to.
     pub fn active_session(&self, chat: &str) -> Result<Option<String>, StoreError> {
-        let sql = "SELECT id FROM sessions WHERE chat = ?1 AND closed = 0 ORDER BY last_message_at DESC, id DESC LIMIT 1";
-        self.with("look up the active session in", |db| {
+        let sql = "SELECT id, closed FROM sessions WHERE chat = ?1 ORDER BY last_message_at DESC, id DESC LIMIT 1";
+        // The last one only: after /new no older session comes back by itself.
+        let last: Option<(String, bool)> = self.with("look up the active session in", |db| {
             db.prepare_cached(sql)?
-                .query_row([chat], |row| row.get(0))
+                .query_row([chat], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()
+        })?;
+        Ok(last.filter(|(_, closed)| !closed).map(|(id, _)| id))
+    }
+
+    /// The session of a chat whose open question has this code.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn session_asking(&self, chat: &str, code: &str) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT id FROM sessions WHERE chat = ?1 AND question = ?2 COLLATE NOCASE";
+        self.with("look up a question in", |db| {
+            db.prepare_cached(sql)?
+                .query_row([chat, code], |row| row.get(0))
                 .optional()
         })
     }
@@ -143,11 +159,11 @@ impl Store {
         })
     }
 
-    /// Sessions with a question that expired before `now_ms`: id and chat.
-    pub fn expired(&self, now_ms: i64) -> Result<Vec<(String, String)>, StoreError> {
+    /// Sessions that have something to do by the clock before `now_ms`: id and chat.
+    pub fn due(&self, now_ms: i64) -> Result<Vec<(String, String)>, StoreError> {
         self.pairs(
-            "look for expired questions in",
-            "SELECT id, chat FROM sessions WHERE expires_at <= ?1",
+            "look for due sessions in",
+            "SELECT id, chat FROM sessions WHERE due_at <= ?1",
             now_ms,
         )
     }
@@ -266,11 +282,12 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
 }
 
 fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_message_at, closed, expires_at, bytes, unfinished)
-         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, ?6, ?7, ?8, ?9, ?10)
-         ON CONFLICT (id) DO UPDATE SET status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, expires_at = ?8, bytes = ?9, unfinished = ?10";
+    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_message_at, closed, due_at, bytes, unfinished, question)
+         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, ?6, ?7, ?8, ?9, ?10, ?11)
+         ON CONFLICT (id) DO UPDATE SET status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11";
     let opening = &state.opening;
-    let expires_at = state.next_expiry().map(|(_, at)| at.0);
+    let question = state.question().map(|(_, question)| &question.approval);
+    let due_at = state.next_alarm().map(|(at, _)| at.0);
     db.prepare_cached(sql)?.execute(params![
         opening.session,
         opening.chat,
@@ -278,12 +295,25 @@ fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Resu
         status(state),
         state.rounds,
         state.now.to_string(),
-        state.closed,
-        expires_at,
+        is_closed(state),
+        due_at,
         bytes as i64,
-        unfinished(state)
+        unfinished(state),
+        question
     ])?;
     Ok(())
+}
+
+/// `/new` counts from the moment it is on disk: the next message may come before it is taken.
+fn is_closed(state: &State) -> bool {
+    let says_new = |message: &Inbound| {
+        message.from == state.opening.owner
+            && matches!(
+                command::read(&message.text),
+                Said::Command(ChatCommand::New)
+            )
+    };
+    state.closed || state.unread.iter().any(says_new)
 }
 
 /// Whether a process that finds this session must wake it.

@@ -79,6 +79,31 @@ async fn without_a_terminal_a_question_parks_the_session_and_resume_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_free_question_parks_the_session_too() {
+    let ask = calls(
+        "request_user_approval",
+        json!({"question": "Which colour?"}),
+    );
+    let model = FakeModel::start(vec![ask, says("Green, then.")], None).await;
+    let program = Program::new(&model.base_url);
+    let parked = program.run(&["run", "paint it"]).await;
+    assert_eq!(parked.code, 3, "{}", parked.err);
+    let sessions: Value =
+        serde_json::from_str(&program.run(&["sessions", "--json"]).await.out).expect("JSON");
+    let id = sessions[0]["id"].as_str().expect("an id");
+    let again = program.run(&["resume", id]).await;
+    assert_eq!(again.code, 3);
+    assert!(again.err.contains("Which colour?"), "{}", again.err);
+    let resumed = program.run(&["resume", id, "--yes"]).await;
+    assert_eq!(
+        (resumed.code, resumed.out.trim()),
+        (0, "Green, then."),
+        "{}",
+        resumed.err
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn yes_approves_but_never_what_is_denied() {
     let model = FakeModel::start(
         vec![shell("echo a > a.txt"), shell("rm a.txt"), says("Done.")],
@@ -228,7 +253,7 @@ async fn a_port_in_use_is_named() {
     let address = listener.local_addr().expect("an address").to_string();
     let program = Program::new("http://127.0.0.1:9/v1");
     let mut command = program.command(&["serve"]);
-    let projects = program.workspace();
+    let projects = program.projects();
     for (name, value) in [
         ("WHATSAPP_ACCESS_TOKEN", "t"),
         ("WHATSAPP_PHONE_NUMBER_ID", "1"),

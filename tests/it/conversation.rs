@@ -198,6 +198,69 @@ async fn follow_ups_keep_their_context_and_new_starts_afresh() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn new_never_goes_back_to_an_older_session() {
+    let mut rig = Rig::new(&[says("Hello.")]);
+    for text in ["hello", "/agent another", "/new", "hello again"] {
+        rig.say(text).await;
+        match text {
+            "/new" => drop(rig.message(OutgoingKind::Notice).await),
+            _ => assert_eq!(rig.answer().await, "Hello."),
+        }
+    }
+    assert_eq!(rig.journals().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_questions_code_answers_that_question_and_no_other() {
+    let mut rig = Rig::new(&[run_command("echo ran >> proof.txt"), says("Done.")]);
+    let first = rig.say("prove it").await.session;
+    let (old, _) = rig.question().await;
+    rig.say("/agent prove it").await;
+    let (new, _) = rig.question().await;
+    assert_ne!(
+        old, new,
+        "the same command in another session is another question"
+    );
+    let answered = rig.say(&format!("/approve {old}")).await;
+    assert_eq!(answered.session, first);
+    assert_eq!(rig.answer().await, "Done.");
+    rig.say(&format!("/approve {old}")).await;
+    let notice = rig.message(OutgoingKind::Notice).await;
+    assert!(notice.contains("Nothing is waiting"), "{notice}");
+    assert_eq!(
+        fs::read_to_string(rig.workspace().join("proof.txt")).expect("the proof"),
+        "ran\n"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_waits_through_a_restart_and_its_old_answer_works() {
+    let mut rig = Rig::new(&[run_command("echo ran > proof.txt"), says("It ran.")]);
+    rig.say("prove it").await;
+    let (code, _) = rig.question().await;
+    rig.restart().await;
+    assert!(!rig.workspace().join("proof.txt").exists());
+    rig.say(&format!("/approve {code}")).await;
+    assert_eq!(rig.answer().await, "It ran.");
+    assert!(rig.workspace().join("proof.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vanished_workspace_is_said_and_the_chat_goes_on() {
+    let mut rig = Rig::new(&[calls(&[call("list_files", json!({}))]), says("It is gone.")]);
+    fs::remove_dir_all(rig.workspace()).expect("removed");
+    rig.say("look").await;
+    assert_eq!(rig.answer().await, "It is gone.");
+    assert!(
+        rig.transcript().contains("cannot be opened"),
+        "{}",
+        rig.transcript()
+    );
+    rig.say("/help").await;
+    assert!(rig.message(OutgoingKind::Notice).await.contains("/cancel"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_same_message_three_times_is_one_turn() {
     let mut rig = Rig::new(&[says("Hello."), says("Twice!")]);
     let message = Inbound::text("wamid.1", OWNER, "hello");

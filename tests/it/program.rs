@@ -24,7 +24,7 @@ impl Program {
     /// With a workspace that is a git repository, and a model at `base_url` (none if empty).
     pub fn new(base_url: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        make_repository(&folder.path().join("shop"));
+        make_repository(&folder.path().join("projects/shop"));
         fs::create_dir_all(folder.path().join("home/config")).expect("a folder");
         Self {
             folder,
@@ -47,7 +47,12 @@ impl Program {
     }
 
     pub fn workspace(&self) -> PathBuf {
-        self.folder.path().join("shop")
+        self.projects().join("shop")
+    }
+
+    /// The folder that holds the workspace and nothing else.
+    pub fn projects(&self) -> PathBuf {
+        self.folder.path().join("projects")
     }
 
     /// Puts a file into the configuration folder.
@@ -90,7 +95,11 @@ impl Program {
 }
 
 pub async fn finish(mut command: Command) -> Run {
-    let output = command.output().await.expect("the program runs");
+    let ended = tokio::time::timeout(crate::support::PATIENCE * 2, command.output());
+    let output = ended
+        .await
+        .expect("the program ends in time")
+        .expect("the program runs");
     Run {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -145,8 +145,13 @@ async fn a_question_is_answered_by_its_button() {
         "{}",
         question.text
     );
-    let (id, title) = question.buttons[1].clone();
-    assert_eq!(title, "Deny");
+    let titles: Vec<&str> = question
+        .buttons
+        .iter()
+        .map(|(_, title)| title.as_str())
+        .collect();
+    assert_eq!(titles, ["Approve", "Always this session", "Deny"]);
+    let (id, title) = question.buttons[2].clone();
     assert_eq!(
         front
             .signed(button_webhook(
@@ -276,6 +281,30 @@ async fn graph_failing_for_a_while_loses_no_answer() {
     front.graph.control.fail_next(2, 503, None);
     front.says("wamid.1", "hello").await;
     assert_eq!(front.hears().await.text, "Patience.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn graph_failing_for_long_keeps_the_answer_to_send_it_later() {
+    let front = Front::new(json!([{"text": "Patience."}])).await;
+    front.graph.control.fail_next(1_000, 503, None);
+    front.says("wamid.1", "hello").await;
+    let hub = &front.assembly.hub;
+    let kept = async {
+        loop {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            let session = hub.surface().store.sessions().expect("the table")[0]
+                .id
+                .clone();
+            let state = hub.peek(&session).expect("the session");
+            if let Some(front) = state.outbox.front().filter(|front| front.due.is_some()) {
+                return front.text.clone();
+            }
+        }
+    };
+    let text = tokio::time::timeout(PATIENCE, kept)
+        .await
+        .expect("it is kept");
+    assert_eq!(text, "Patience.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
