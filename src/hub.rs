@@ -374,6 +374,7 @@ impl Hub {
         self.surface
             .store
             .project(std::slice::from_ref(&first), &state, journal.bytes())?;
+        self.surface.observers.recorded(&state.opening, &first);
         Ok(session)
     }
 

@@ -90,15 +90,16 @@ impl Resume {
             let assembly = assemble(&settings, model, workspace)?;
             assembly.hub.index().map_err(failed)?;
             let state = assembly.hub.peek(&self.session).map_err(failed)?;
-            let seen = assembly.hub.surface().observers.watch();
+            let mut seen = assembly.hub.surface().observers.watch();
             let attendant = Attendant::new(
                 &assembly,
                 self.session,
                 state.opening.owner.clone(),
                 self.how,
             );
-            let exit = attendant.take_up(&state, seen).await;
+            let exit = attendant.take_up(&state, &mut seen).await;
             leave(assembly).await;
+            attendant.print_rest(&mut seen);
             exit
         })?
     }
@@ -121,6 +122,7 @@ async fn attend(
     attendant.tell(&first, Via::Text).await?;
     let exit = attendant.stay(&mut seen, Told::default()).await;
     leave(assembly).await;
+    attendant.print_rest(&mut seen);
     exit
 }
 
@@ -160,7 +162,7 @@ impl Attendant {
     async fn take_up(
         &self,
         state: &State,
-        mut seen: UnboundedReceiver<Seen>,
+        seen: &mut UnboundedReceiver<Seen>,
     ) -> Result<Exit, CliError> {
         let mut told = Told::default();
         let waits_for = state
@@ -198,7 +200,7 @@ impl Attendant {
                 self.session
             )));
         }
-        self.stay(&mut seen, told).await
+        self.stay(seen, told).await
     }
 
     async fn stay(
@@ -239,8 +241,7 @@ impl Attendant {
     /// Shows a line of the journal; the exit, once there is one.
     async fn show(&self, record: &Record, told: &mut Told) -> Result<Option<Exit>, CliError> {
         if self.how.json {
-            let line = serde_json::to_string(record).map_err(failed)?;
-            self.print(&line);
+            self.print_json(record);
         } else if let Some(line) = activity(&record.event) {
             self.say(&self.style.dim(&line));
         }
@@ -272,6 +273,18 @@ impl Attendant {
         Ok(None)
     }
 
+    /// What was recorded between the exit's decision and the end: whoever reads JSON gets the journal whole.
+    fn print_rest(&self, seen: &mut UnboundedReceiver<Seen>) {
+        while let Ok(event) = seen.try_recv() {
+            match event {
+                Seen::Recorded {
+                    session, record, ..
+                } if self.how.json && session == self.session => self.print_json(&record),
+                Seen::Recorded { .. } | Seen::Shown { .. } | Seen::Stopped { .. } => {}
+            }
+        }
+    }
+
     fn show_message(&self, kind: OutgoingKind, text: &str) {
         match kind {
             OutgoingKind::Final if !self.how.json => self.print(text),
@@ -279,6 +292,11 @@ impl Attendant {
             kind if is_aside(kind) => self.say(&self.style.message(text)),
             _ => {}
         }
+    }
+
+    fn print_json(&self, record: &Record) {
+        let line = serde_json::to_string(record).expect("BUG: every record serialises");
+        self.print(&line);
     }
 
     /// The result. Whoever reads it may go away first (`| head`): that stops nothing either.
