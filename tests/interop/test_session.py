@@ -1,6 +1,8 @@
 """A whole session against aimock: found, fixed, tested, committed, and all of it on disk."""
 
 import json
+import signal
+import subprocess
 
 import pytest
 
@@ -26,6 +28,17 @@ def test_it_ends_well_and_says_so(session):
     ended = ran.of("turn_ended")
     assert [event["reason"] for event in ended] == ["done"]
     assert ended[0]["text"] == ANSWER
+
+
+def journal(env: dict) -> list:
+    (path,) = (c.pathlib.Path(env["DATA_DIR"]) / "agent_sessions").glob("*.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_stdout_is_the_journal_whole(session):
+    ran, _, env, *_ = session
+    assert ran.events == journal(env)
+    assert ran.events[0]["event"] == "session_started" and ran.events[0]["session"]
 
 
 def test_the_fix_is_committed(session):
@@ -119,23 +132,59 @@ def test_without_yes_and_without_a_terminal_it_parks_and_a_resume_finishes_it(tm
         assert parked.returncode == 3, events.everything
         assert not (workspace / "out.txt").exists() and not events.of("tool_started")
         (asked,) = events.of("approval_asked")
-        (journal,) = (c.pathlib.Path(env["DATA_DIR"]) / "agent_sessions").glob("*.jsonl")
+        assert events.events == journal(env)
+        session_id = events.events[0]["session"]
         # Whoever reads the screen knows what was asked, the code, and how to answer.
         assert "echo hi > out.txt" in parked.stderr and asked["approval"] in parked.stderr
-        assert f"journeyman resume {journal.stem}" in parked.stderr
+        assert f"journeyman resume {session_id}" in parked.stderr
 
-        still = c.journeyman(env, "resume", journal.stem, cwd=tmp_path)
+        still = c.journeyman(env, "resume", session_id, cwd=tmp_path)
         assert still.returncode == 3 and asked["approval"] in still.stderr, still.stderr
         assert len(mock.bodies()) == 1 and not (workspace / "out.txt").exists()
 
-        resumed = c.journeyman(env, "resume", journal.stem, "--yes", cwd=tmp_path)
+        resumed = c.journeyman(env, "resume", session_id, "--yes", cwd=tmp_path)
         assert (resumed.returncode, resumed.stdout.strip()) == (0, "Done."), resumed.stderr
         assert (workspace / "out.txt").read_text() == "hi\n"
         checks.all_of(mock.bodies())
         assert len(mock.bodies()) == 2
 
-        again = c.journeyman(env, "resume", journal.stem, "--yes", cwd=tmp_path)
+        again = c.journeyman(env, "resume", session_id, "--yes", cwd=tmp_path)
         assert again.returncode == 2 and len(mock.bodies()) == 2, again.stderr
+
+
+def test_a_reader_that_goes_away_stops_nothing(tmp_path):
+    with c.aimock(tmp_path / "aimock", c.session_fixtures()) as mock:
+        env = c.environment(tmp_path / "home", mock.base_url)
+        workspace = c.project(tmp_path / "shop")
+        argv = [str(c.BIN), "run", "fix it", "--workspace", str(workspace), "--yes", "--json"]
+        process = subprocess.Popen(
+            argv, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 0
+    assert c.git(workspace, "rev-list", "--count", "HEAD").strip() == "2"
+    assert journal(env)[-1]["event"] == "send_finished"
+
+
+def test_ctrl_c_stops_the_turn_and_a_resume_goes_on(tmp_path):
+    slow = {"match": {"sequenceIndex": 0}, "latency": 20_000, "response": {"content": "Too late."}}
+    with c.aimock(tmp_path / "aimock", [slow, {"match": {}, "response": {"content": "Done."}}]) as mock:
+        env = c.environment(tmp_path / "home", mock.base_url)
+        argv = [str(c.BIN), "run", "fix it", "--workspace", str(c.project(tmp_path / "shop")), "--yes", "--json"]
+        process = subprocess.Popen(argv, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        lines = []
+        while not lines or lines[-1]["event"] != "model_asked":
+            lines.append(json.loads(process.stdout.readline()))
+        c.wait_for("the request", mock.entries)
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=10)
+        assert process.returncode == 130, rest
+        lines += [json.loads(line) for line in rest.splitlines()]
+        assert [line["reason"] for line in lines if line["event"] == "turn_ended"] == ["cancelled"]
+        resumed = c.journeyman(env, "resume", lines[0]["session"], "--yes", cwd=tmp_path)
+        assert (resumed.returncode, resumed.stdout.strip()) == (0, "Done."), resumed.stderr
+        checks.all_of(mock.bodies())
 
 
 def test_no_approvals_denies_and_goes_on(tmp_path):
