@@ -1,7 +1,9 @@
 """What a model's server does wrong: told in clear words, tried again within bounds, and nothing runs twice or half."""
 
 import email.utils
+import json
 import re
+import threading
 import time
 
 import pytest
@@ -239,3 +241,70 @@ def test_a_proxy_in_the_way_is_told_briefly(tmp_path, content):
 def test_an_answer_of_nothing_fails_the_turn_in_words(tmp_path):
     ran, bodies, _ = raw(tmp_path, c.sse(c.chunk(role="assistant", content=""), c.chunk("stop"), "[DONE]"))
     assert ran.code == 1 and len(bodies) == 1 and ended(ran)["text"].strip(), ran.everything
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [(200, {"content-type": "application/json"}, [b'{"choices": [{"message": {"role": "assistant", "cont'])],
+        [c.failure(500, "try later")],
+        [c.failure(429, "slow down", {"retry-after": "1"})],
+    ],
+    ids=["truncated", "500", "429"],
+)
+def test_whole_answers_that_fail_are_asked_for_again(tmp_path, answers):
+    whole = {
+        "id": "c1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": c.MODEL,
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "All is well."}}],
+        "usage": None,
+    }
+    well = (200, {"content-type": "application/json"}, [json.dumps(whole).encode()])
+    with c.raw_model(*answers, well) as model:
+        env = c.environment(tmp_path / "home", model.base_url)
+        settings = tmp_path / "home/journeyman/config/settings.toml"
+        settings.parent.mkdir(parents=True)
+        settings.write_text("model_stream = false\n")
+        ran = c.run(env, c.project(tmp_path / "shop"), seconds=110)
+    assert (ran.code, ended(ran)["text"]) == (0, "All is well."), ran.everything
+    assert len(model.raw) == 2 and model.raw[0] == model.raw[1]
+
+
+def test_a_silent_server_is_given_up_after_the_configured_time(tmp_path):
+    quiet = threading.Event()
+
+    def never():
+        yield b": thinking\n\n"
+        quiet.wait(60)
+
+    class Silent:
+        def __iter__(self):
+            return never()
+
+    with c.raw_model((200, {"content-type": "text/event-stream"}, Silent()), WELL) as model:
+        env = c.environment(tmp_path / "home", model.base_url)
+        limits = tmp_path / "home/journeyman/config/limits.toml"
+        limits.parent.mkdir(parents=True)
+        limits.write_text("model_silence_seconds = 1\n")
+        ran = c.run(env, c.project(tmp_path / "shop"), seconds=50)
+        quiet.set()
+    assert (ran.code, ended(ran)["text"], len(model.raw)) == (0, "All is well.", 2), ran.everything
+
+
+def test_rounds_without_end_reach_the_limit_and_say_how_to_go_on(tmp_path):
+    ran, bodies, _ = raw(tmp_path, calling("tool_calls", ("call_0", "list_files", "{}")))
+    assert ran.code == 4 and len(bodies) == 15, ran.everything
+    assert "15" in ended(ran)["text"] and "/agent-resume" in ended(ran)["text"]
+    checks.all_of(bodies)
+
+
+def test_calls_above_the_cap_are_answered_and_not_run(tmp_path):
+    calls = [(f"call_{at}", "list_files", "{}") for at in range(11)]
+    ran, bodies, _ = raw(tmp_path, calling("tool_calls", *calls), WELL)
+    assert (ran.code, len(bodies)) == (0, 2), ran.everything
+    checks.all_of(bodies)
+    assert len(ran.of("tool_started")) == 8
+    results = [message["content"] for message in bodies[1]["messages"] if message["role"] == "tool"]
+    assert len(results) == 11 and all("only 8 calls" in result for result in results[8:])
