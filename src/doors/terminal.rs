@@ -64,7 +64,9 @@ pub fn activity(event: &Event) -> Option<String> {
             let call = |call: &crate::agent::event::Call| {
                 format!("→ {} {}", call.tool, shortened(&call.arguments))
             };
-            Some(answer.calls.iter().map(call).collect::<Vec<_>>().join("\n"))
+            let remark = Some(answer.text.trim().to_owned()).filter(|text| !text.is_empty());
+            let lines = remark.into_iter().chain(answer.calls.iter().map(call));
+            Some(lines.collect::<Vec<_>>().join("\n"))
         }
         Event::ToolFinished { outcome, .. } => {
             let first = outcome.output.lines().next().unwrap_or_default();
