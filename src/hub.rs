@@ -63,6 +63,14 @@ pub struct Delivered {
 /// Where a chat's new session works.
 pub type PickWorkspace = Box<dyn Fn() -> Result<WorkspaceRef, String> + Send + Sync>;
 
+/// A session that was just made: its first line is on disk, and nowhere else.
+struct Opened {
+    session: String,
+    state: State,
+    journal: Journal,
+    first: Record,
+}
+
 /// The sessions of one data folder.
 pub struct Hub {
     surface: Surface,
@@ -151,7 +159,28 @@ impl Hub {
     /// [`DeliverError`] where the workspace or the journal cannot be opened.
     pub async fn start(self: &Arc<Self>, chat: &str, owner: &str) -> Result<String, DeliverError> {
         let _lane = self.lane(chat).lock().await;
-        self.open_session(chat, owner)
+        self.open_known(chat, owner)
+    }
+
+    /// The same with its first message, for a chat that nothing else writes to: the database may hear of it later.
+    ///
+    /// # Errors
+    /// As [`Hub::start`] and [`Hub::deliver`].
+    pub async fn start_with(
+        self: &Arc<Self>,
+        chat: &str,
+        message: Inbound,
+    ) -> Result<Delivered, DeliverError> {
+        let (ack, answer) = oneshot::channel();
+        let session = {
+            let _lane = self.lane(chat).lock().await;
+            let opened = self.open_session(chat, &message.from)?;
+            let delivery = Delivery { message, ack };
+            let unprojected = vec![opened.first];
+            self.spawn(opened.state, opened.journal, unprojected, Some(delivery))?;
+            opened.session
+        };
+        acknowledged(answer, session).await
     }
 
     /// What a session knows now, from its journal, without waking it.
@@ -287,7 +316,7 @@ impl Hub {
         match command::read(&message.text) {
             Said::Command(ChatCommand::Start(objective)) => {
                 message.text = objective.to_owned();
-                return Ok((self.open_session(chat, &message.from)?, message));
+                return Ok((self.open_known(chat, &message.from)?, message));
             }
             // Somebody else's session is none at all.
             Said::Command(ChatCommand::Resume(Some(id)))
@@ -307,7 +336,7 @@ impl Hub {
         }
         let session = match self.surface.store.active_session(chat)? {
             Some(session) => session,
-            None => self.open_session(chat, &message.from)?,
+            None => self.open_known(chat, &message.from)?,
         };
         Ok((session, message))
     }
@@ -338,11 +367,20 @@ impl Hub {
             }
         }
         let (state, journal) = load(&self.path(session), &self.texts, |_| {})?;
-        self.spawn(session.to_owned(), state, journal, Some(delivery))?;
+        self.spawn(state, journal, Vec::new(), Some(delivery))?;
         Ok(answer)
     }
 
-    fn open_session(self: &Arc<Self>, chat: &str, owner: &str) -> Result<String, DeliverError> {
+    /// A new session that the chat's next message will find.
+    fn open_known(&self, chat: &str, owner: &str) -> Result<String, DeliverError> {
+        let opened = self.open_session(chat, owner)?;
+        let (state, bytes) = (&opened.state, opened.journal.bytes());
+        let store = &self.surface.store;
+        store.project(std::slice::from_ref(&opened.first), state, bytes)?;
+        Ok(opened.session)
+    }
+
+    fn open_session(&self, chat: &str, owner: &str) -> Result<Opened, DeliverError> {
         let workspace = (self.workspace)().map_err(DeliverError::Workspace)?;
         let policy = &self.surface.policy;
         let system = prompt::system(
@@ -371,11 +409,13 @@ impl Hub {
         )?;
         let state = State::begin(&first, self.texts.clone())
             .expect("BUG: the first line opens the session");
-        self.surface
-            .store
-            .project(std::slice::from_ref(&first), &state, journal.bytes())?;
         self.surface.observers.recorded(&state.opening, &first);
-        Ok(session)
+        Ok(Opened {
+            session,
+            state,
+            journal,
+            first,
+        })
     }
 
     fn path(&self, session: &str) -> PathBuf {
@@ -391,18 +431,20 @@ impl Hub {
             return Ok(());
         }
         let (state, journal) = load(&self.path(session), &self.texts, |_| {})?;
-        self.spawn(session.to_owned(), state, journal, None)
+        self.spawn(state, journal, Vec::new(), None)
     }
 
     /// Starts the actor, its first message already in the inbox. Called with the chat's lane held: one actor a session.
     fn spawn(
         self: &Arc<Self>,
-        id: String,
         state: State,
         journal: Journal,
+        unprojected: Vec<Record>,
         first: Option<Delivery>,
     ) -> Result<(), DeliverError> {
-        let mut session = Session::new(state, journal, self.surface.clone());
+        let id = state.opening.session.clone();
+        let surface = self.surface.clone();
+        let mut session = Session::new(state, journal, unprojected, surface);
         let (sender, mut inbox) = mpsc::channel(INBOX_MAX);
         if let Some(first) = first {
             sender.try_send(first).map_err(|_| DeliverError::Busy)?;

@@ -59,6 +59,8 @@ pub struct Session {
     pub state: State,
     journal: Journal,
     unprojected: Vec<Record>,
+    /// Who waits for a message that is on disk, but not yet projected.
+    unacknowledged: Vec<oneshot::Sender<Result<bool, String>>>,
     surface: Surface,
     /// Or why it cannot be opened: then only tools fail, and say so.
     workspace: Result<Workspace, String>,
@@ -76,7 +78,8 @@ enum Doing {
 }
 
 impl Session {
-    pub fn new(state: State, journal: Journal, surface: Surface) -> Self {
+    /// `unprojected`: lines of the journal that the database does not know yet.
+    pub fn new(state: State, journal: Journal, unprojected: Vec<Record>, surface: Surface) -> Self {
         let workspace = open_workspace(Path::new(&state.opening.workspace.path));
         if let Ok(workspace) = &workspace {
             workspace
@@ -87,7 +90,8 @@ impl Session {
         Self {
             state,
             journal,
-            unprojected: Vec::new(),
+            unprojected,
+            unacknowledged: Vec::new(),
             surface,
             workspace,
             running,
@@ -132,6 +136,8 @@ impl Session {
                     self.start(*effect);
                 }
                 Decision::Wait => {
+                    // Effects that were just started go first: the model waits for nobody's derived rows.
+                    tokio::task::yield_now().await;
                     self.project()?;
                     let soon = self.alarm_in().is_some_and(|wait| wait < AWAKE_MAX);
                     if self.running.is_empty() && !soon && park(inbox) {
@@ -165,13 +171,19 @@ impl Session {
         Ok(())
     }
 
+    /// Brings the database up to date, and tells those who wait for that.
     fn project(&mut self) -> Result<(), SessionError> {
-        if !self.unprojected.is_empty() {
-            self.surface
-                .store
-                .project(&self.unprojected, &self.state, self.journal.bytes())?;
-            self.unprojected.clear();
+        if self.unprojected.is_empty() {
+            return Ok(());
         }
+        let store = &self.surface.store;
+        let projected = store.project(&self.unprojected, &self.state, self.journal.bytes());
+        for ack in self.unacknowledged.drain(..) {
+            let word = projected.as_ref().map(|()| true);
+            let _ = ack.send(word.map_err(ToString::to_string)); // a door that went away needs no answer
+        }
+        projected?;
+        self.unprojected.clear();
         Ok(())
     }
 
@@ -229,18 +241,20 @@ impl Session {
         self.record(event)
     }
 
-    /// Only after this may a webhook answer 200.
+    /// The door hears of it once it is also projected, at the next wait: only then may a webhook answer 200. What the
+    /// message sets off does not wait for that.
     fn take_message(&mut self, delivery: Delivery) -> Result<(), SessionError> {
         let Delivery { message, ack } = delivery;
         if self.state.seen.contains(&message.id) {
             let _ = ack.send(Ok(false));
             return Ok(());
         }
-        let written = self
-            .record(Event::MessageReceived { message })
-            .and_then(|()| self.project());
-        let _ = ack.send(written.as_ref().map(|()| true).map_err(ToString::to_string)); // a door that went away needs no answer
-        written
+        if let Err(error) = self.record(Event::MessageReceived { message }) {
+            let _ = ack.send(Err(error.to_string()));
+            return Err(error);
+        }
+        self.unacknowledged.push(ack);
+        Ok(())
     }
 
     /// What is due by the clock: an expired question, a message to be tried again.
@@ -258,6 +272,7 @@ impl Session {
 
     /// The safe point: what runs may end until the deadline, nothing new starts. What is left is found at the next start.
     async fn drain(&mut self) -> Result<(), SessionError> {
+        self.project()?;
         let deadline = tokio::time::sleep(Duration::from_secs(
             self.surface.policy.limits.drain_seconds,
         ));

@@ -7,7 +7,7 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -27,6 +27,8 @@ struct Shared {
     /// Answers that are calls; the next one is a text.
     calls: usize,
     silent_from: usize,
+    /// From the last frame to the end of the answer's body: many servers write them apart.
+    end_after: Duration,
     /// Whose usage is noted with every request; 0 for nobody's.
     watched: AtomicU32,
     noted: Mutex<Vec<Arrival>>,
@@ -60,19 +62,25 @@ impl Arrival {
 impl Loopback {
     /// Calls `echo hi` so many times, then says that it is done.
     pub fn answering(calls: usize) -> Self {
-        Self::start(calls, usize::MAX)
+        Self::start(calls, usize::MAX, Duration::ZERO)
     }
 
     /// Never answers request number `from` and those after it.
     pub fn silent_from(from: usize) -> Self {
-        Self::start(usize::MAX, from)
+        Self::start(usize::MAX, from, Duration::ZERO)
     }
 
-    fn start(calls: usize, silent_from: usize) -> Self {
+    /// Ends its answers a little after their last frame.
+    pub fn ending_late(calls: usize) -> Self {
+        Self::start(calls, usize::MAX, Duration::from_millis(2))
+    }
+
+    fn start(calls: usize, silent_from: usize, end_after: Duration) -> Self {
         let (watched, noted, came) = (AtomicU32::new(0), Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared {
             calls,
             silent_from,
+            end_after,
             watched,
             noted,
             came,
@@ -157,12 +165,16 @@ async fn chat(
     } else {
         text()
     };
+    let end_after = shared.end_after;
+    let end = stream::once(async move {
+        if !end_after.is_zero() {
+            tokio::time::sleep(end_after).await;
+        }
+        Ok(Bytes::new())
+    });
+    let body = Body::from_stream(stream::iter(frames).chain(end));
     shared.noted.lock().expect("noted")[number - 1].answered = Instant::now();
-    (
-        [(CONTENT_TYPE, "text/event-stream")],
-        Body::from_stream(stream::iter(frames)),
-    )
-        .into_response()
+    ([(CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 
 type Frames = Vec<Result<Bytes, Infallible>>;

@@ -33,6 +33,7 @@ fn main() {
     rounds(&ours, first_bytes, journal_bytes);
     memory(&ours);
     resumed();
+    kept_alive();
 }
 
 fn tell(what: &str, seen: f64, unit: &str, target: f64) {
@@ -314,5 +315,24 @@ fn resumed() {
         "bytes of prefix kept over kill -9 and resume",
         before[5].prefix().len() as f64,
         "B",
+    );
+}
+
+/// Where the end of an answer comes in a packet of its own, the connection is still kept.
+fn kept_alive() {
+    let (home, model) = (Home::new(), Loopback::ending_late(20));
+    let mut child = home
+        .journeyman(&model, &["run", "go on"])
+        .spawn()
+        .expect("start it");
+    assert!(
+        child.wait().expect("wait for it").success(),
+        "the session ended well"
+    );
+    tell(
+        "connections for 21 answers that end late",
+        model.connections() as f64,
+        "",
+        1.0,
     );
 }

@@ -68,16 +68,10 @@ impl Run {
             let assembly = assemble(&settings, model, workspace)?;
             let seen = assembly.hub.surface().observers.watch();
             let chat = format!("run:{}", clock::message_id());
-            let session = assembly.hub.start(&chat, OWNER).await.map_err(failed)?;
-            attend(
-                assembly,
-                session,
-                OWNER.into(),
-                self.how,
-                seen,
-                self.objective,
-            )
-            .await
+            let objective = Inbound::text(clock::message_id(), OWNER, self.objective);
+            let started = assembly.hub.start_with(&chat, objective).await;
+            let session = started.map_err(failed)?.session;
+            attend(assembly, session, OWNER.into(), self.how, seen, None).await
         })?
     }
 }
@@ -109,17 +103,19 @@ fn failed(error: impl ToString) -> CliError {
     CliError::Failed(error.to_string())
 }
 
-/// Says `first` to the session and stays with it until it ends or waits for somebody who is not here.
+/// Says `first`, if anything, to the session and stays with it until it ends or waits for somebody who is not here.
 async fn attend(
     assembly: Assembly,
     session: String,
     owner: String,
     how: How,
     mut seen: UnboundedReceiver<Seen>,
-    first: String,
+    first: Option<&str>,
 ) -> Result<Exit, CliError> {
     let attendant = Attendant::new(&assembly, session, owner, how);
-    attendant.tell(&first, Via::Text).await?;
+    if let Some(first) = first {
+        attendant.tell(first, Via::Text).await?;
+    }
     let exit = attendant.stay(&mut seen, Told::default()).await;
     leave(assembly).await;
     attendant.print_rest(&mut seen);

@@ -11,6 +11,8 @@ pub mod journal;
 pub mod lock;
 /// Who answers.
 pub mod model;
+/// HTTP clients.
+pub mod net;
 /// What a session has read and written.
 pub mod notes;
 /// The one spawn.

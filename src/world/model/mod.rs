@@ -3,6 +3,7 @@
 //! Two implementations: [`openai::OpenAi`] speaks to any OpenAI-compatible server, [`scripted::Scripted`] plays a
 //! recorded exchange (tests, `demo`, `replay`). Retries live here; what an answer means does not.
 
+mod ending; // one answer, read to its end
 pub mod openai;
 pub mod scripted;
 mod stream; // one streamed answer, put together

@@ -3,10 +3,12 @@
 //! One request, no retries: the crate's own retrying is replaced by a plain service, because it would hide the status
 //! and the `Retry-After` that [`super::Model::ask`] decides by.
 
+use super::ending::read_to_end;
 use super::stream::{Assembly, Chunk};
 use super::{Delta, ModelError, Request};
 use crate::agent::conversation::Wire;
 use crate::agent::event::Answer;
+use crate::world::net;
 use async_openai::Client;
 use async_openai::config::OpenAIConfig;
 use async_openai::error::OpenAIError;
@@ -158,10 +160,11 @@ impl OpenAi {
 
     fn client(&self) -> &Client<OpenAIConfig> {
         self.client.get_or_init(|| {
-            let http = reqwest::Client::new();
+            let http = net::client(&self.address.base_url);
             let config = OpenAIConfig::new()
                 .with_api_base(&self.address.base_url)
                 .with_api_key(&self.address.key);
+            let made = Client::build(http.clone(), config); // `with_config` would make a client of its own
             let service = tower::service_fn(move |factory: HttpRequestFactory| {
                 let http = http.clone();
                 async move {
@@ -170,14 +173,14 @@ impl OpenAi {
                         .await
                         .map_err(OpenAIError::Reqwest)?;
                     if response.status().is_success() {
-                        return Ok::<_, OpenAIError>(response);
+                        return Ok::<_, OpenAIError>(read_to_end(response));
                     }
                     Err(OpenAIError::Boxed(Box::new(
                         HttpFailure::read(response).await,
                     )))
                 }
             });
-            Client::with_config(config).with_http_service(service)
+            made.with_http_service(service)
         })
     }
 
