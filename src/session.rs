@@ -25,6 +25,9 @@ use tokio_util::sync::CancellationToken;
 /// A session stays awake for what is due within this; for anything later it is woken.
 const AWAKE_MAX: Duration = Duration::from_secs(60);
 
+/// Lines of a running session that the database may be behind: a few rounds.
+const UNPROJECTED_LINES_MAX: usize = 64;
+
 /// Why this process must not go on with a session.
 #[derive(Debug, Error)]
 pub enum SessionError {
@@ -138,7 +141,9 @@ impl Session {
                 Decision::Wait => {
                     // Effects that were just started go first: the model waits for nobody's derived rows.
                     tokio::task::yield_now().await;
-                    self.project()?;
+                    if self.must_project() {
+                        self.project()?;
+                    }
                     let soon = self.alarm_in().is_some_and(|wait| wait < AWAKE_MAX);
                     if self.running.is_empty() && !soon && park(inbox) {
                         return Ok(()); // parked: no task, no connection
@@ -169,6 +174,13 @@ impl Session {
             .recorded(&self.state.opening, &record);
         self.unprojected.push(record);
         Ok(())
+    }
+
+    /// The database finds messages and sessions that sleep. What an awake one does between has time.
+    fn must_project(&self) -> bool {
+        self.running.is_empty()
+            || !self.unacknowledged.is_empty()
+            || self.unprojected.len() >= UNPROJECTED_LINES_MAX
     }
 
     /// Brings the database up to date, and tells those who wait for that.

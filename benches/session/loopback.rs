@@ -72,7 +72,7 @@ impl Loopback {
 
     /// Ends its answers a little after their last frame.
     pub fn ending_late(calls: usize) -> Self {
-        Self::start(calls, usize::MAX, Duration::from_millis(2))
+        Self::start(calls, usize::MAX, Duration::from_millis(1))
     }
 
     fn start(calls: usize, silent_from: usize, end_after: Duration) -> Self {

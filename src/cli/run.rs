@@ -66,12 +66,16 @@ impl Run {
         );
         block_on(async {
             let assembly = assemble(&settings, model, workspace)?;
-            let seen = assembly.hub.surface().observers.watch();
+            let mut seen = assembly.hub.surface().observers.watch();
             let chat = format!("run:{}", clock::message_id());
             let objective = Inbound::text(clock::message_id(), OWNER, self.objective);
             let started = assembly.hub.start_with(&chat, objective).await;
             let session = started.map_err(failed)?.session;
-            attend(assembly, session, OWNER.into(), self.how, seen, None).await
+            let attendant = Attendant::new(&assembly, session, OWNER.into(), self.how);
+            let exit = attendant.stay(&mut seen, Told::default()).await;
+            leave(assembly).await;
+            attendant.print_rest(&mut seen);
+            exit
         })?
     }
 }
@@ -101,25 +105,6 @@ impl Resume {
 
 fn failed(error: impl ToString) -> CliError {
     CliError::Failed(error.to_string())
-}
-
-/// Says `first`, if anything, to the session and stays with it until it ends or waits for somebody who is not here.
-async fn attend(
-    assembly: Assembly,
-    session: String,
-    owner: String,
-    how: How,
-    mut seen: UnboundedReceiver<Seen>,
-    first: Option<&str>,
-) -> Result<Exit, CliError> {
-    let attendant = Attendant::new(&assembly, session, owner, how);
-    if let Some(first) = first {
-        attendant.tell(first, Via::Text).await?;
-    }
-    let exit = attendant.stay(&mut seen, Told::default()).await;
-    leave(assembly).await;
-    attendant.print_rest(&mut seen);
-    exit
 }
 
 /// Ends at the safe point; what is left is taken up by the next process.

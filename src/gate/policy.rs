@@ -344,9 +344,11 @@ impl GatePolicy {
 
     fn add_programs(&mut self, programs: Vec<Spanned<ProgramText>>) -> Result<(), PolicyError> {
         for program in programs {
-            let line = line_of(BUILT_IN, program.span().start);
+            let start = program.span().start;
             let text = program.into_inner();
-            let fail = |why: String| error(BUILT_IN_NAME, line, &text.name, &why);
+            // Counting lines for every program would be a third of the load.
+            let line = || line_of(BUILT_IN, start);
+            let fail = |why: String| error(BUILT_IN_NAME, line(), &text.name, &why);
             if text.name.is_empty() || self.programs.contains_key(&text.name) {
                 return Err(fail("has no name, or one that stands twice".to_owned()));
             }
