@@ -176,9 +176,10 @@ impl Session {
         Ok(())
     }
 
-    /// The database finds messages and sessions that sleep. What an awake one does between has time.
+    /// The database finds messages, sessions that sleep, and the one that asked. What an awake one does between has time.
     fn must_project(&self) -> bool {
         self.running.is_empty()
+            || self.state.waits_for_person()
             || !self.unacknowledged.is_empty()
             || self.unprojected.len() >= UNPROJECTED_LINES_MAX
     }
