@@ -332,7 +332,14 @@ impl Hub {
                     return Ok((session, message));
                 }
             }
-            _ => {}
+            // So does a reaction to it, or a reply that quotes it.
+            _ => {
+                let about = message.about.as_deref();
+                let asked = about.map(|id| self.surface.store.session_asked_in(chat, id));
+                if let Some(session) = asked.transpose()?.flatten() {
+                    return Ok((session, message));
+                }
+            }
         }
         let session = match self.surface.store.active_session(chat)? {
             Some(session) => session,

@@ -246,6 +246,7 @@ impl Session {
             }
             Doing::Tool(call) => broken_tool(call),
             Doing::Send(send) => Event::SendFinished {
+                ids: Vec::new(),
                 retry_at: None,
                 send,
                 error: Some("sending broke (a bug of Journeyman)".into()),

@@ -108,6 +108,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
                 expires_at: *expires_at,
                 asked_at,
                 pattern: pattern.clone(),
+                asked_in: Vec::new(),
                 in_doubt,
             });
             say(
@@ -179,7 +180,12 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             front.sending = true;
             Ok(())
         }
-        Event::SendFinished { send, retry_at, .. } => finish_send(state, *send, *retry_at),
+        Event::SendFinished {
+            send,
+            retry_at,
+            ids,
+            ..
+        } => finish_send(state, *send, *retry_at, ids),
         Event::SendDue { send } => match state.outbox.front_mut() {
             Some(front) if front.send == *send && front.due.is_some() => {
                 front.due = None;
@@ -204,18 +210,38 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
     }
 }
 
-fn finish_send(state: &mut State, send: u64, retry_at: Option<Timestamp>) -> Result<(), Illegal> {
+fn finish_send(
+    state: &mut State,
+    send: u64,
+    retry_at: Option<Timestamp>,
+    ids: &[String],
+) -> Result<(), Illegal> {
     let front = state.outbox.front_mut();
     let Some(front) = front.filter(|front| front.send == send && front.sending) else {
         return illegal(format!("send {send} ends without having started"));
     };
-    if retry_at.is_none() {
-        state.outbox.pop_front();
+    if retry_at.is_some() {
+        front.sending = false;
+        front.attempts += 1;
+        front.due = retry_at;
         return Ok(());
     }
-    front.sending = false;
-    front.attempts += 1;
-    front.due = retry_at;
+    let asked = front.approval.take();
+    state.outbox.pop_front();
+    let Some(Turn {
+        phase: Phase::Calls(calls),
+        ..
+    }) = &mut state.turn
+    else {
+        return Ok(());
+    };
+    for pending in calls {
+        if let Stage::Waiting(question) = &mut pending.stage
+            && asked.as_ref() == Some(&question.approval)
+        {
+            question.asked_in = ids.to_vec();
+        }
+    }
     Ok(())
 }
 
@@ -311,7 +337,7 @@ fn take_message(
                 state.closed = true;
             }
         }
-        Reading::Refused => {}
+        Reading::Refused | Reading::Ignored => {}
     }
     Ok(())
 }

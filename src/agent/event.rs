@@ -116,6 +116,9 @@ pub enum Event {
     SendFinished {
         send: u64,
         error: Option<String>,
+        /// The channel's ids of what was sent: a reaction or a quote names one of them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ids: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_at: Option<Timestamp>,
     },
@@ -225,6 +228,9 @@ pub struct Inbound {
     pub text: String,
     #[serde(default)]
     pub via: Via,
+    /// The message of ours that this one reacts to or quotes, by the channel's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
     /// The channel's name for a kind of message that cannot be read yet (`image`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
@@ -238,6 +244,7 @@ impl Inbound {
             from: from.into(),
             text: text.into(),
             via: Via::Text,
+            about: None,
             unreadable: None,
         }
     }
@@ -261,6 +268,7 @@ pub enum Via {
     #[default]
     Text,
     Button,
+    Reaction,
     /// `--yes` or `--no-approvals` on the command line.
     Flag,
 }
@@ -279,6 +287,8 @@ pub enum Reading {
     Command { name: String },
     /// Not from the owner of the chat.
     Refused,
+    /// It answers nothing that is open: a reaction to something else, a yes to an older question.
+    Ignored,
 }
 
 /// One call of a tool, as the model asked for it.

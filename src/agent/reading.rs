@@ -1,15 +1,15 @@
 //! What a person's message means here and now: an objective, steering, an answer, a command.
 
 use crate::agent::command::{self, ChatCommand, Said};
-use crate::agent::event::{By, EndReason, Event, Inbound, Reading};
-use crate::agent::state::{Phase, State, Turn};
+use crate::agent::event::{By, EndReason, Event, Inbound, Reading, Via};
+use crate::agent::state::{Phase, Question, State, Turn};
 use crate::agent::step::Policy;
 use crate::gate::{Reply, read_reply};
 
 /// The event that takes the oldest unread message, or `None` where there is none to take now.
 pub fn next(state: &State, policy: &Policy) -> Option<Event> {
     let message = state.unread.front()?;
-    if message.from != state.opening.owner && message.via != crate::agent::event::Via::Flag {
+    if message.from != state.opening.owner && message.via != Via::Flag {
         return Some(taken(
             message,
             Reading::Refused,
@@ -73,7 +73,15 @@ fn by(message: &Inbound) -> By {
 
 fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
     if let Some((_, question)) = state.question() {
-        return Some(match read_reply(text) {
+        let reply = read_reply(text);
+        if reply.is_some() && !is_about(message, question) {
+            let reply = say(state, "other_question", &[("code", &question.approval)]);
+            return Some(taken(message, Reading::Ignored, Some(reply)));
+        }
+        if reply.is_none() && message.via == Via::Reaction {
+            return Some(taken(message, Reading::Ignored, None));
+        }
+        return Some(match reply {
             Some(Reply::Yes) => Event::ApprovalGiven {
                 approval: question.approval.clone(),
                 by: by(message),
@@ -90,6 +98,9 @@ fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
                 Some(say(state, "still_open", &[("code", &question.approval)])),
             ),
         });
+    }
+    if message.via == Via::Reaction {
+        return Some(taken(message, Reading::Ignored, None));
     }
     if let Some(call) = state.listening() {
         return Some(taken(
@@ -113,6 +124,14 @@ fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
             Some(say(state, "steering", &[])),
         )),
         None => Some(taken(message, Reading::Objective, None)),
+    }
+}
+
+/// A reaction or a quote names the message that it is about; what names none is about the open question.
+fn is_about(message: &Inbound, question: &Question) -> bool {
+    match &message.about {
+        None => true,
+        Some(id) => question.asked_in.is_empty() || question.asked_in.contains(id),
     }
 }
 

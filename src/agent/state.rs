@@ -129,6 +129,8 @@ pub struct Question {
     pub expires_at: Timestamp,
     pub asked_at: Timestamp,
     pub pattern: Option<Pattern>,
+    /// The channel's ids of the message that asked: a reaction to it, or a reply that quotes it, is an answer.
+    pub asked_in: Vec<String>,
     /// The call may have run already.
     pub in_doubt: bool,
 }

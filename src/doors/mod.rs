@@ -24,14 +24,14 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// Sends one message; the error is a sentence for the journal.
+    /// Sends one message; the channel's ids of what it became.
     ///
     /// # Errors
     /// What the channel said, after its retries.
-    pub async fn send(&self, chat: &str, outgoing: &Outgoing) -> Result<(), Undelivered> {
+    pub async fn send(&self, chat: &str, outgoing: &Outgoing) -> Result<Vec<String>, Undelivered> {
         let Some(number) = chat.strip_prefix("whatsapp:") else {
             // A terminal shows messages as they are recorded.
-            return Ok(());
+            return Ok(Vec::new());
         };
         let Some(graph) = &self.whatsapp else {
             let why = "WhatsApp is not configured".into();
@@ -70,11 +70,16 @@ fn is_transient(error: &GraphError) -> bool {
     }
 }
 
-async fn send_texts(graph: &Graph, number: &str, texts: &[String]) -> Result<(), GraphError> {
+async fn send_texts(
+    graph: &Graph,
+    number: &str,
+    texts: &[String],
+) -> Result<Vec<String>, GraphError> {
+    let mut ids = Vec::with_capacity(texts.len());
     for text in texts {
-        graph.send_text(number, text, None).await?;
+        ids.push(graph.send_text(number, text, None).await?);
     }
-    Ok(())
+    Ok(ids)
 }
 
 /// The buttons' ids are the commands that they stand for.
@@ -83,11 +88,11 @@ async fn send_question(
     number: &str,
     question: &Outgoing,
     code: &str,
-) -> Result<(), GraphError> {
+) -> Result<Vec<String>, GraphError> {
     let Some((before, last)) = text::question(&question.text) else {
         return send_texts(graph, number, &text::messages(&question.text)).await;
     };
-    send_texts(graph, number, &before).await?;
+    let mut ids = send_texts(graph, number, &before).await?;
     let approve = (format!("/approve {code}"), "Approve");
     let always = question
         .always
@@ -101,7 +106,8 @@ async fn send_question(
         .iter()
         .map(|(id, title)| (id.as_str(), *title))
         .collect();
-    graph.send_buttons(number, &last, &buttons).await.map(drop)
+    ids.push(graph.send_buttons(number, &last, &buttons).await?);
+    Ok(ids)
 }
 
 /// What can be watched: every line of a journal, and an answer while it is being written.

@@ -115,8 +115,15 @@ async fn take(
     whatsapp: &WhatsApp,
     incoming: Incoming,
 ) -> Result<(), crate::hub::DeliverError> {
-    let Incoming { id, from, kind, .. } = incoming;
+    let Incoming {
+        id,
+        from,
+        kind,
+        quotes: about,
+        ..
+    } = incoming;
     let inbound = |text: String, via, unreadable| Inbound {
+        about: about.clone(),
         id: id.clone(),
         from: from.clone(),
         text,
@@ -139,6 +146,12 @@ async fn take(
         Kind::Status { .. } => return Ok(()),
         Kind::Text(text) => inbound(text, Via::Text, None),
         Kind::Button { id: command, .. } => inbound(command, Via::Button, None),
+        // Taken back, it says nothing any more.
+        Kind::Reaction { emoji, .. } if emoji.is_empty() => return Ok(()),
+        Kind::Reaction { emoji, of } => Inbound {
+            about: Some(of),
+            ..inbound(emoji, Via::Reaction, None)
+        },
         Kind::Unsupported(name) => inbound(String::new(), Via::Text, Some(name)),
     };
     if !whatsapp.allowed.contains(&message.from) {

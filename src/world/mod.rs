@@ -165,13 +165,18 @@ impl World {
     }
 
     async fn send(&self, outgoing: &Outgoing, scene: &Scene) -> Event {
-        let failed = self.channels.send(&scene.chat, outgoing).await.err();
+        let sent = self.channels.send(&scene.chat, outgoing).await;
+        let (ids, failed) = match sent {
+            Ok(ids) => (ids, None),
+            Err(failed) => (Vec::new(), Some(failed)),
+        };
         let again = failed.as_ref().is_some_and(|failed| failed.transient);
         let retry_at = (again && outgoing.attempts + 1 < self.send_attempts_max)
             .then(|| clock::now().plus_ms(send_backoff_ms(outgoing.attempts)));
         Event::SendFinished {
             send: outgoing.send,
             error: failed.map(|failed| failed.why),
+            ids,
             retry_at,
         }
     }

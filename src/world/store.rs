@@ -20,7 +20,7 @@ const SCHEMA: &str = "
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY, chat TEXT NOT NULL, workspace TEXT NOT NULL, objective TEXT NOT NULL, status TEXT NOT NULL,
         rounds INTEGER NOT NULL, started_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_message_at TEXT NOT NULL,
-        closed INTEGER NOT NULL, unfinished INTEGER NOT NULL, question TEXT, due_at INTEGER, bytes INTEGER NOT NULL);
+        closed INTEGER NOT NULL, unfinished INTEGER NOT NULL, question TEXT, asked_in TEXT NOT NULL, due_at INTEGER, bytes INTEGER NOT NULL);
     CREATE INDEX sessions_by_chat ON sessions (chat, last_message_at);
     -- derived: every message id of every channel, against duplicates
     CREATE TABLE seen (chat TEXT NOT NULL, message TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY (chat, message)) WITHOUT ROWID;
@@ -116,6 +116,23 @@ impl Store {
         self.with("look up a question in", |db| {
             db.prepare_cached(sql)?
                 .query_row([chat, code], |row| row.get(0))
+                .optional()
+        })
+    }
+
+    /// The session of a chat whose open question stands in this message of ours.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn session_asked_in(
+        &self,
+        chat: &str,
+        message: &str,
+    ) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT id FROM sessions WHERE chat = ?1 AND EXISTS (SELECT 1 FROM json_each(asked_in) WHERE value = ?2)";
+        self.with("look up a question in", |db| {
+            db.prepare_cached(sql)?
+                .query_row([chat, message], |row| row.get(0))
                 .optional()
         })
     }
@@ -282,11 +299,14 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
 }
 
 fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_message_at, closed, due_at, bytes, unfinished, question)
-         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, ?6, ?7, ?8, ?9, ?10, ?11)
-         ON CONFLICT (id) DO UPDATE SET status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11";
+    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_message_at, closed, due_at, bytes, unfinished, question, asked_in)
+         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+         ON CONFLICT (id) DO UPDATE SET status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11, asked_in = ?12";
     let opening = &state.opening;
-    let question = state.question().map(|(_, question)| &question.approval);
+    let asked = state.question().map(|(_, question)| question);
+    let question = asked.map(|question| &question.approval);
+    let ids = asked.map(|question| question.asked_in.as_slice());
+    let asked_in = serde_json::json!(ids.unwrap_or_default()).to_string();
     let due_at = state.next_alarm().map(|(at, _)| at.0);
     db.prepare_cached(sql)?.execute(params![
         opening.session,
@@ -299,7 +319,8 @@ fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Resu
         due_at,
         bytes as i64,
         unfinished(state),
-        question
+        question,
+        asked_in
     ])?;
     Ok(())
 }

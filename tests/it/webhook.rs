@@ -168,6 +168,48 @@ async fn a_question_is_answered_by_its_button() {
     assert_eq!(front.hears().await.text, "Done.");
 }
 
+/// The body of a webhook with a reaction to, or a text that quotes, one of our messages.
+fn about(id: &str, of: &str, content: Value) -> Vec<u8> {
+    let mut body: Value = serde_json::from_slice(&text_webhook("100", ANA, id, "x")).expect("JSON");
+    let message = &mut body["entry"][0]["changes"][0]["value"]["messages"][0];
+    match content["emoji"].as_str() {
+        Some(emoji) => {
+            message["type"] = json!("reaction");
+            message["reaction"] = json!({"message_id": of, "emoji": emoji});
+        }
+        None => {
+            message["text"] = content;
+            message["context"] = json!({"id": of});
+        }
+    }
+    body.to_string().into_bytes()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_answered_by_a_reaction_or_a_quote_and_by_nothing_else() {
+    let command = |n: u8| json!({"calls": [{"tool": "run_command", "arguments": {"command": format!("frobnicate{n} now")}}]});
+    let mut front = Front::new(json!([command(1), command(2), {"text": "Done."}])).await;
+    front.says("wamid.1", "frobnicate").await;
+    let first = front.hears().await;
+    let heart = about("wamid.2", &first.id, json!({"emoji": "❤️"}));
+    assert_eq!(front.signed(heart).await, 200);
+    let thumb = about("wamid.3", "wamid.other", json!({"emoji": "👍"}));
+    assert_eq!(front.signed(thumb).await, 200);
+    assert!(front.hears().await.text.contains("another question"));
+    let thumb = about("wamid.4", &first.id, json!({"emoji": "👍🏽"}));
+    assert_eq!(front.signed(thumb).await, 200);
+    assert!(front.hears().await.text.contains("Approved"));
+    let second = front.hears().await;
+    assert!(second.text.contains("frobnicate2"), "{}", second.text);
+    let old = about("wamid.5", &first.id, json!({"body": "yes"}));
+    assert_eq!(front.signed(old).await, 200);
+    assert!(front.hears().await.text.contains("another question"));
+    let quoted = about("wamid.6", &second.id, json!({"body": "no"}));
+    assert_eq!(front.signed(quoted).await, 200);
+    assert!(front.hears().await.text.contains("Denied"));
+    assert_eq!(front.hears().await.text, "Done.");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_or_missing_signature_is_401_and_nothing_happens() {
     let front = Front::new(json!([])).await;

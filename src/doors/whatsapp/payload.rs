@@ -17,6 +17,8 @@ pub struct Incoming {
     /// Unix seconds by WhatsApp's clock; `None` where it can't be read, which is no reason to lose a message.
     pub timestamp: Option<i64>,
     pub kind: Kind,
+    /// The message that this one quotes or answers.
+    pub quotes: Option<String>,
     /// Which of our numbers it was sent to.
     pub phone_number_id: String,
 }
@@ -25,6 +27,11 @@ pub struct Incoming {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     Text(String),
+    /// A reaction to one of our messages; an empty emoji takes it back.
+    Reaction {
+        emoji: String,
+        of: String,
+    },
     /// The person pressed one of our buttons (or chose from a list, or pressed a template's button).
     Button {
         id: String,
@@ -163,6 +170,20 @@ struct RawMessage {
     text: Option<RawText>,
     interactive: Option<Value>,
     button: Option<RawTemplateButton>,
+    reaction: Option<RawReaction>,
+    context: Option<RawContext>,
+}
+
+#[derive(Deserialize)]
+struct RawReaction {
+    message_id: String,
+    #[serde(default)]
+    emoji: String,
+}
+
+#[derive(Deserialize)]
+struct RawContext {
+    id: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -190,6 +211,13 @@ impl RawMessage {
         let id = present(Some(self.id))?;
         let kind = match self.kind.as_str() {
             "text" => Kind::Text(self.text?.body),
+            "reaction" => {
+                let reaction = self.reaction?;
+                Kind::Reaction {
+                    emoji: reaction.emoji,
+                    of: reaction.message_id,
+                }
+            }
             "button" => {
                 let button = self.button?;
                 Kind::Button {
@@ -205,6 +233,7 @@ impl RawMessage {
             from,
             timestamp,
             kind,
+            quotes: present(self.context.and_then(|context| context.id)),
             phone_number_id: phone_number_id.to_owned(),
         })
     }
@@ -276,6 +305,7 @@ impl RawStatus {
                 state: self.status,
                 error,
             },
+            quotes: None,
             phone_number_id: phone_number_id.to_owned(),
         })
     }
