@@ -304,6 +304,13 @@ fn take_message(
     reply: Option<&str>,
 ) -> Result<(), Illegal> {
     let message = unread(state, id)?;
+    if matches!(
+        reading,
+        Reading::Objective | Reading::Steering | Reading::Answer { .. }
+    ) {
+        // The person may have meant to change just that.
+        state.refused.clear();
+    }
     if let Some(reply) = reply {
         say(state, OutgoingKind::Notice, reply.to_owned(), None);
     }
@@ -575,6 +582,11 @@ fn finish_round(state: &mut State) {
             .conversation
             .tool(call, &format!("{}{reminder}", outcome.output));
     }
+    let refused = results
+        .iter()
+        .filter(|(_, outcome)| outcome.status == Status::Denied);
+    let refused = refused.map(|(call, outcome)| (call.sameness(), outcome.output.clone()));
+    state.refused.extend(refused);
     pass_on_steering(state);
     tell_changes(state, &results);
     tell_progress(state);

@@ -311,6 +311,19 @@ impl Call {
         }
         serde_json::from_str(&self.arguments)
     }
+
+    /// Tool and arguments in one text: the same for calls that would do the same, however they are written.
+    pub fn sameness(&self) -> String {
+        let arguments = self.json().map(|mut json| {
+            json.sort_all_objects();
+            json.to_string()
+        });
+        format!(
+            "{} {}",
+            self.tool,
+            arguments.unwrap_or_else(|_| self.arguments.clone())
+        )
+    }
 }
 
 /// `ROUND.POSITION` of a call within its session.

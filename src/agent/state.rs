@@ -10,7 +10,7 @@ use crate::agent::event::{
 use crate::agent::plan::Plan;
 use crate::agent::texts::Texts;
 use crate::gate::{Facts, Pattern, Verdict};
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// A session, folded.
@@ -38,6 +38,8 @@ pub struct State {
     /// Files that this session changed: a commit takes new ones of these along.
     pub changed: BTreeSet<String>,
     pub grants: Vec<Pattern>,
+    /// Calls that were refused since the person last spoke, by what they are, with what the model was told.
+    pub refused: BTreeMap<String, String>,
     /// Rounds of all turns; calls are numbered by it.
     pub rounds: u32,
     pub usage: Usage,
@@ -178,6 +180,7 @@ impl State {
             plan: Plan::default(),
             changed: BTreeSet::new(),
             grants: Vec::new(),
+            refused: BTreeMap::new(),
             rounds: 0,
             usage: Usage::default(),
             last_end: None,

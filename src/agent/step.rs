@@ -270,7 +270,13 @@ fn step_call(state: &State, policy: &Policy, position: usize, pending: &Pending)
         Err(text) => return failed(call, text),
     };
     match &pending.stage {
-        Stage::Proposed => propose(state, call, prepared),
+        Stage::Proposed => match state.refused.get(&call.sameness()) {
+            Some(answer) => finished(
+                call,
+                Outcome::new(Status::Denied, wording::refused_before(answer)),
+            ),
+            None => propose(state, call, prepared),
+        },
         Stage::Examined(facts) => {
             let verdict = gate::judge(&policy.gate, &prepared.touches, facts);
             record(Event::GateDecided {
@@ -377,10 +383,7 @@ fn admit(
             finished(call, Outcome::new(Status::Denied, wording::denied(&now)))
         }
         // The person approved something else than what would run now.
-        Err(now) if pending.ticket.is_some() => finished(
-            call,
-            Outcome::new(Status::Denied, wording::approval_void(&now)),
-        ),
+        Err(now) if pending.ticket.is_some() => failed(call, wording::approval_void(&now)),
         Err(_) => record(wording::approval_question(
             state,
             &policy.limits,

@@ -38,6 +38,15 @@ pub fn denied(verdict: &Verdict) -> String {
     )
 }
 
+/// A second identical call is answered from the first: nothing is judged or asked again.
+pub fn refused_before(answer: &str) -> String {
+    const MARK: &str = "Refused before, and nothing has changed since. ";
+    match answer.starts_with(MARK) {
+        true => answer.to_owned(),
+        false => format!("{MARK}{answer}"),
+    }
+}
+
 pub fn approval_void(verdict: &Verdict) -> String {
     format!(
         "Not run: what would run now is not what the person approved. {}",

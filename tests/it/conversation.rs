@@ -183,6 +183,29 @@ async fn the_denylist_needs_no_question_and_says_what_to_do_instead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_same_call_once_refused_is_answered_from_the_first_until_the_person_speaks() {
+    let ask = || run_command("echo ran > proof.txt");
+    let mut rig = Rig::new(&[ask(), ask(), says("I give up."), ask(), says("It ran.")]);
+    rig.say("make the proof").await;
+    rig.question().await;
+    rig.say("no").await;
+    assert_eq!(rig.answer().await, "I give up.");
+    let asked = |rig: &Rig| {
+        let asks = |event: &Event| matches!(event, Event::ApprovalAsked { .. });
+        rig.records()
+            .iter()
+            .filter(|record| asks(&record.event))
+            .count()
+    };
+    assert_eq!(asked(&rig), 1, "the person is not asked twice");
+    assert!(rig.transcript().contains("Refused before"));
+    rig.say("all right, do it").await;
+    rig.question().await;
+    rig.say("yes").await;
+    assert_eq!(rig.answer().await, "It ran.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn follow_ups_keep_their_context_and_new_starts_afresh() {
     let mut rig = Rig::new(&[says("Hello."), says("Again.")]);
     rig.say("hello").await;
