@@ -4,6 +4,7 @@
 //! workspace: a repository that is worked on must not set a key, an allowlist or a model's address.
 
 use crate::agent::limits::{self, Limits};
+use crate::agent::mask::Masks;
 use crate::agent::step::{Policy, Resume};
 use crate::agent::texts::{self, Texts};
 use crate::gate::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
@@ -21,6 +22,9 @@ const DEFAULT_BIND: &str = "127.0.0.1:8787";
 const DEFAULT_ALLOWLIST: &str =
     "pytest,ruff,mypy,make,npm,pip,git,cat,head,tail,wc,ls,find,grep,echo,python,node";
 const SETTINGS: &str = include_str!("../config/settings.toml");
+
+/// Variables with such names hold secrets, whoever set them.
+const SECRET_ENDINGS: &[&str] = &["_TOKEN", "_KEY", "_SECRET", "_PASSWORD", "_PASSWD"];
 
 /// A setting that stops the start.
 #[derive(Debug, Error)]
@@ -200,12 +204,31 @@ impl Settings {
             gate: self.gate(self.write_enabled)?,
             limits: self.limits.clone(),
             resume: self.file.resume,
+            masks: Masks::new(self.secrets()),
             model: self
                 .model
                 .as_ref()
                 .map(|model| model.name.clone())
                 .unwrap_or_default(),
         })
+    }
+
+    /// Every secret that this program holds or inherited: hidden wherever a command prints one.
+    fn secrets(&self) -> Vec<String> {
+        let whatsapp = self.whatsapp.iter().flat_map(|whatsapp| {
+            let secrets = [
+                &whatsapp.access_token,
+                &whatsapp.app_secret,
+                &whatsapp.verify_token,
+            ];
+            secrets.map(Clone::clone)
+        });
+        let model = self.model.iter().map(|model| model.key.clone());
+        let is_secret = |name: &str| SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending));
+        let inherited = env::vars()
+            .filter(|(name, _)| is_secret(name))
+            .map(|(_, value)| value);
+        whatsapp.chain(model).chain(inherited).collect()
     }
 
     /// The gate's rules: the built-in file, then the one of the configuration folder. Strictest wins.

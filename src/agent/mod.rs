@@ -12,6 +12,8 @@ pub mod conversation;
 pub mod event;
 /// When a turn must pause.
 pub mod limits;
+/// Secrets, hidden in what is stored or shown.
+pub mod mask;
 /// The task plan.
 pub mod plan;
 /// The system prompt.

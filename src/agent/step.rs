@@ -7,10 +7,11 @@ use crate::agent::event::{
     Call, CallId, EffectClass, EndReason, Event, Expectation, Outcome, Probe, Status,
 };
 use crate::agent::limits::{self, Limits};
+use crate::agent::mask::Masks;
 use crate::agent::recovery::{self, Remedy};
 use crate::agent::state::{Outgoing, Pending, Phase, Stage, State, Stop, Turn};
 use crate::agent::{conversation::Wire, reading, wording};
-use crate::gate::{self, Approved, Facts, GatePolicy, Touch, Verdict};
+use crate::gate::{self, Approved, Facts, GatePolicy, Touch};
 use crate::tools::{self, Action, Tool};
 use serde_json::Value;
 
@@ -21,6 +22,7 @@ pub struct Policy {
     pub limits: Limits,
     pub resume: Resume,
     pub model: String,
+    pub masks: Masks,
 }
 
 /// Who says that an interrupted turn goes on.
@@ -281,11 +283,11 @@ fn step_call(state: &State, policy: &Policy, position: usize, pending: &Pending)
             let verdict = gate::judge(&policy.gate, &prepared.touches, facts);
             record(Event::GateDecided {
                 call: call.id.clone(),
-                verdict,
+                verdict: policy.masks.verdict(verdict),
                 policy_digest: policy.gate.digest().to_owned(),
             })
         }
-        Stage::Judged(facts, verdict) => admit(state, policy, pending, prepared, facts, verdict),
+        Stage::Judged(facts, _) => admit(state, policy, pending, prepared, facts),
         Stage::InDoubt(facts, probe) => {
             let remedy = recovery::remedy(prepared.tool.class, probe.as_ref());
             settle(state, policy, pending, prepared, facts, remedy)
@@ -351,7 +353,6 @@ fn admit(
     pending: &Pending,
     prepared: Prepared,
     facts: &Facts,
-    verdict: &Verdict,
 ) -> Decision {
     let call = &pending.call;
     let ticket = pending.ticket.as_ref().map(|ticket| gate::Ticket {
@@ -384,13 +385,7 @@ fn admit(
         }
         // The person approved something else than what would run now.
         Err(now) if pending.ticket.is_some() => failed(call, wording::approval_void(&now)),
-        Err(_) => record(wording::approval_question(
-            state,
-            &policy.limits,
-            call,
-            verdict,
-            false,
-        )),
+        Err(now) => record(wording::approval_question(state, policy, call, &now, false)),
     }
 }
 
@@ -417,11 +412,7 @@ fn settle(
         Remedy::AskPerson => {
             let verdict = gate::judge(&policy.gate, &prepared.touches, facts);
             record(wording::approval_question(
-                state,
-                &policy.limits,
-                call,
-                &verdict,
-                true,
+                state, policy, call, &verdict, true,
             ))
         }
     }

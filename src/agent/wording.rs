@@ -1,8 +1,8 @@
 //! Texts that depend on a decision: what a model reads when a call does not run, and what a person is asked.
 
 use crate::agent::event::{By, Call, Event, Via};
-use crate::agent::limits::Limits;
 use crate::agent::state::State;
+use crate::agent::step::Policy;
 use crate::gate::{self, Verdict};
 use crate::tools;
 
@@ -73,7 +73,7 @@ fn reasons(verdict: &Verdict, with_fix: bool) -> String {
 /// The event that opens a question about `call`; it shows everything that would run.
 pub fn approval_question(
     state: &State,
-    limits: &Limits,
+    policy: &Policy,
     call: &Call,
     verdict: &Verdict,
     in_doubt: bool,
@@ -98,15 +98,15 @@ pub fn approval_question(
             ("workspace", &workspace.name),
             ("code", &code),
             ("always", &always),
-            ("minutes", &limits.approval_minutes.to_string()),
+            ("minutes", &policy.limits.approval_minutes.to_string()),
         ],
     );
     Event::ApprovalAsked {
         approval: code,
         call: call.id.clone(),
         digest,
-        question,
-        expires_at: state.now.plus_ms(limits.approval_minutes * 60_000),
+        question: policy.masks.apply(question),
+        expires_at: state.now.plus_ms(policy.limits.approval_minutes * 60_000),
         pattern: pattern.cloned(),
     }
 }

@@ -66,6 +66,7 @@ pub fn assemble(
         channels: Channels {
             whatsapp: settings.whatsapp.as_ref().map(graph),
         },
+        masks: policy.masks.clone(),
         send_attempts_max: limits.send_attempts_max,
         offers: Offers::default(),
     };

@@ -25,6 +25,7 @@ pub mod store;
 pub mod workspace;
 
 use crate::agent::event::{Call, CallId, Event, Expectation, ExpectedFile, Outcome, Probe, Status};
+use crate::agent::mask::Masks;
 use crate::agent::state::Outgoing;
 use crate::agent::step::{Effect, Look};
 use crate::doors::Channels;
@@ -47,6 +48,7 @@ pub struct World {
     pub environment: Arc<Vec<(String, String)>>,
     pub surroundings: Surroundings,
     pub channels: Channels,
+    pub masks: Masks,
     /// Tries for one message, each with the channel's own retries.
     pub send_attempts_max: u32,
     /// The wire form of the tools, for reading only and for all.
@@ -157,10 +159,10 @@ impl World {
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Event::ToolFinished {
             call: id,
-            outcome: Outcome {
+            outcome: self.masks.outcome(Outcome {
                 duration_ms,
                 ..outcome
-            },
+            }),
         }
     }
 

@@ -135,6 +135,54 @@ async fn no_approvals_denies_and_the_model_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn secrets_that_a_command_prints_are_masked_wherever_they_are_kept_or_shown() {
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let print = shell(&format!("cat token.txt ; echo {token} > /dev/null"));
+    let model = FakeModel::start(vec![print, says("Seen.")], None).await;
+    let program = Program::new(&model.base_url);
+    let secret = "hunter2-hunter2";
+    fs::write(
+        program.workspace().join("token.txt"),
+        format!("{token}\n{secret}\n"),
+    )
+    .expect("written");
+    let mut command = program.command(&["run", "look", "--yes"]);
+    command.env("DEPLOY_TOKEN", secret);
+    let run = finish(command).await;
+    assert_eq!(run.code, 0, "{}", run.err);
+    let sent = model.requests()[1]["messages"]
+        .as_array()
+        .expect("messages")
+        .last()
+        .expect("the result")
+        .to_string();
+    assert!(
+        sent.contains("[masked]") && !sent.contains(&token) && !sent.contains(secret),
+        "{sent}"
+    );
+    let question = run
+        .err
+        .lines()
+        .find(|line| line.contains("cat token.txt ;") && !line.contains('→'));
+    assert!(
+        question.is_some_and(|line| line.contains("[masked]")),
+        "{}",
+        run.err
+    );
+    let db =
+        rusqlite::Connection::open(program.data().join("journeyman.db")).expect("the database");
+    let logged: String = db
+        .query_row("SELECT command FROM agent_command_log", [], |row| {
+            row.get(0)
+        })
+        .expect("a row");
+    assert!(
+        logged.contains("[masked]") && !logged.contains(&token),
+        "{logged}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_limit_is_exit_code_4() {
     let model = FakeModel::start(vec![], Some(calls("list_files", json!({})))).await;
     let program = Program::new(&model.base_url);

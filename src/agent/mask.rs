@@ -1,0 +1,162 @@
+//! Hides secrets in what is stored or shown: values that this program itself holds, and what looks like a token.
+//!
+//! It works on texts on their way out (outputs, diffs, questions, verdicts). What the person and the model write stands
+//! in the journal as it is: a session goes on byte for byte from there.
+
+use crate::agent::event::Outcome;
+use crate::gate::Verdict;
+use regex::{Captures, Regex};
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::LazyLock;
+
+const MASKED: &str = "[masked]";
+/// Shorter values would mask ordinary words.
+const VALUE_BYTES_MIN: usize = 8;
+
+/// Tokens of well-known services, private keys, credentials in addresses and headers. The named part is what is hidden.
+static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
+    let shapes = [
+        r"\bgh[pousr]_[A-Za-z0-9]{20,}",
+        r"\bgithub_pat_[A-Za-z0-9_]{20,}",
+        r"\bglpat-[A-Za-z0-9_-]{20,}",
+        r"\bsk-[A-Za-z0-9_-]{20,}",
+        r"\bxox[abprs]-[A-Za-z0-9-]{10,}",
+        r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+        r"\bAIza[0-9A-Za-z_-]{35}",
+        r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
+    ];
+    Regex::new(&shapes.join("|")).expect("BUG: the shapes are a valid expression, a test says so")
+});
+
+/// `https://user:password@host` and `Authorization: Bearer …`: only the secret part goes.
+static EMBEDDED: LazyLock<Regex> = LazyLock::new(|| {
+    let address = r"(?P<address>://[^/\s:@]+:)[^\s@/]+@";
+    let header = r"(?P<header>(?i:authorization:\s*(?:bearer|basic|token)\s+))[^\s'\x22]{4,}";
+    let shapes = format!("{address}|{header}");
+    Regex::new(&shapes).expect("BUG: the shapes are a valid expression, a test says so")
+});
+
+/// What is hidden.
+#[derive(Clone, Default)]
+pub struct Masks {
+    values: Vec<String>,
+}
+
+impl fmt::Debug for Masks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Masks({} values)", self.values.len())
+    }
+}
+
+impl Masks {
+    /// `values`: secrets that this program knows. The longest goes first, so that none is hidden by half.
+    pub fn new(values: impl IntoIterator<Item = String>) -> Self {
+        let mut values: Vec<String> = values
+            .into_iter()
+            .filter(|value| value.len() >= VALUE_BYTES_MIN)
+            .collect();
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.dedup();
+        Self { values }
+    }
+
+    /// The text without its secrets.
+    pub fn apply(&self, text: String) -> String {
+        let mut text = text;
+        for value in self
+            .values
+            .iter()
+            .filter(|value| text.contains(value.as_str()))
+            .collect::<Vec<_>>()
+        {
+            text = text.replace(value.as_str(), MASKED);
+        }
+        let text = replaced(&SHAPES, text, |_| MASKED.to_owned());
+        replaced(&EMBEDDED, text, |found| match found.name("address") {
+            Some(address) => format!("{}{MASKED}@", address.as_str()),
+            None => format!(
+                "{}{MASKED}",
+                found.name("header").map_or("", |header| header.as_str())
+            ),
+        })
+    }
+
+    /// A verdict as it is recorded: the words of its commands without secrets.
+    pub fn verdict(&self, mut verdict: Verdict) -> Verdict {
+        for command in &mut verdict.commands {
+            for word in &mut command.argv {
+                *word = self.apply(std::mem::take(word));
+            }
+        }
+        for reason in &mut verdict.reasons {
+            reason.text = self.apply(std::mem::take(&mut reason.text));
+        }
+        verdict
+    }
+
+    /// An outcome as the model reads it and the journal keeps it.
+    pub fn outcome(&self, mut outcome: Outcome) -> Outcome {
+        outcome.output = self.apply(outcome.output);
+        for change in &mut outcome.changes {
+            change.diff = self.apply(std::mem::take(&mut change.diff));
+        }
+        outcome
+    }
+}
+
+fn replaced(shapes: &Regex, text: String, by: impl Fn(&Captures<'_>) -> String) -> String {
+    match shapes.replace_all(&text, by) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(masked) => masked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masked(text: &str) -> String {
+        Masks::new(["the-very-secret".to_owned(), "short".to_owned()]).apply(text.to_owned())
+    }
+
+    #[test]
+    fn hides_what_the_program_holds_and_what_looks_like_a_token() {
+        for (text, expected) in [
+            ("key=the-very-secret!", "key=[masked]!"),
+            ("a short word stays", "a short word stays"),
+            ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "[masked]"),
+            ("x sk-proj-0123456789abcdefghij y", "x [masked] y"),
+            ("AKIAIOSFODNN7EXAMPLE", "[masked]"),
+            (
+                "git clone https://ana:hunter22@host/r.git",
+                "git clone https://ana:[masked]@host/r.git",
+            ),
+            (
+                "Authorization: Bearer abc.def-ghi",
+                "Authorization: Bearer [masked]",
+            ),
+            (
+                "a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb",
+                "a\n[masked]\nb",
+            ),
+            ("-----BEGIN PRIVATE KEY-----\ncut off", "[masked]"),
+        ] {
+            assert_eq!(masked(text), expected);
+        }
+    }
+
+    #[test]
+    fn leaves_ordinary_text_alone() {
+        for text in [
+            "fn main() {}",
+            "http://127.0.0.1:8080/webhook",
+            "task-0123456789",
+            "risk-free",
+            "commit 0b206409ba2745",
+        ] {
+            assert_eq!(masked(text), text);
+        }
+    }
+}
