@@ -12,14 +12,16 @@ use baseline::Flavour;
 use loopback::{Arrival, Loopback};
 use program::{Home, Usage};
 use std::ops::Range;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 const STARTS: usize = 25;
-const SESSIONS: usize = 4;
+const TURNS: usize = 6;
 const ROUNDS: usize = 204;
 /// What counts as round 10 and as round 200: a few around, since one round is a matter of luck.
 const EARLY: Range<usize> = 5..25;
 const LATE: Range<usize> = 180..200;
+const ALL: Range<usize> = 5..200;
 
 fn main() {
     if baseline::was_asked_for() {
@@ -27,11 +29,7 @@ fn main() {
     }
     println!("{:<58} {:>12}  target", "", "seen");
     starts();
-    let (ours, journal_bytes) = sessions();
-    let first_bytes = ours[0].arrivals[0].body.len();
-    check_requests(&ours[0].arrivals);
-    rounds(&ours, first_bytes, journal_bytes);
-    memory(&ours);
+    memory(&rounds());
     resumed();
     kept_alive();
 }
@@ -102,6 +100,18 @@ struct Ran {
 }
 
 impl Ran {
+    /// Waits for the end of what asks `model`.
+    fn watched(model: &Loopback, mut child: Child) -> Self {
+        model.watch(child.id());
+        assert!(
+            child.wait().expect("wait for it").success(),
+            "it ended well"
+        );
+        Self {
+            arrivals: model.arrivals(),
+        }
+    }
+
     /// From each answer to the arrival of the next request, in milliseconds.
     fn gaps(&self, rounds: Range<usize>) -> Vec<f64> {
         let pairs = self
@@ -115,31 +125,14 @@ impl Ran {
     }
 }
 
-fn sessions() -> (Vec<Ran>, usize) {
-    let mut ran = Vec::new();
-    let mut journal_bytes = 0;
-    for _ in 0..SESSIONS {
-        let (home, model) = (Home::new(), Loopback::answering(ROUNDS));
-        let mut child = home
-            .journeyman(&model, &["run", "go on"])
-            .spawn()
-            .expect("start it");
-        model.watch(child.id());
-        assert!(
-            child.wait().expect("wait for it").success(),
-            "the session ended well"
-        );
-        let arrivals = model.arrivals();
-        assert_eq!(arrivals.len(), ROUNDS + 1, "one request a round");
-        assert_eq!(
-            model.connections(),
-            1,
-            "one kept-alive connection for the whole session"
-        );
-        journal_bytes = home.journal_bytes() / ROUNDS;
-        ran.push(Ran { arrivals });
-    }
-    (ran, journal_bytes)
+/// One session of ours, and how much its journal grew a round.
+fn session() -> (Ran, usize) {
+    let (home, model) = (Home::new(), Loopback::answering(ROUNDS));
+    let mut command = home.journeyman(&model, &["run", "go on"]);
+    let ran = Ran::watched(&model, command.spawn().expect("start it"));
+    assert_eq!(ran.arrivals.len(), ROUNDS + 1, "one request a round");
+    assert_eq!(model.connections(), 1, "one kept-alive connection");
+    (ran, home.journal_bytes() / ROUNDS)
 }
 
 /// Small, and only ever longer.
@@ -167,77 +160,49 @@ fn check_requests(arrivals: &[Arrival]) {
     note("connections a session", 1.0, "");
 }
 
-fn rounds(ours: &[Ran], first_bytes: usize, journal_bytes: usize) {
-    let growth = (ours[0].arrivals[ROUNDS].body.len() - first_bytes) / ROUNDS;
-    let bare = |flavour| -> Vec<Ran> {
-        let run = |_| {
-            let model = Loopback::answering(ROUNDS);
-            let mut child = baseline::start(
-                &model,
-                flavour,
-                [ROUNDS, first_bytes, growth, journal_bytes],
-            );
-            model.watch(child.id());
-            assert!(
-                child.wait().expect("wait for it").success(),
-                "the baseline ended well"
-            );
-            Ran {
-                arrivals: model.arrivals(),
-            }
-        };
-        (0..SESSIONS).map(run).collect()
+/// Ours and the bare loops in turns, each compared with its neighbours: the machine is not the same from second to second.
+fn rounds() -> Vec<Ran> {
+    let (first, journal) = session();
+    check_requests(&first.arrivals);
+    let bytes = |request: usize| first.arrivals[request].body.len();
+    let growth = (bytes(ROUNDS) - bytes(0)) / ROUNDS;
+    let bare = |flavour| {
+        let model = Loopback::answering(ROUNDS);
+        let child = baseline::start(&model, flavour, [ROUNDS, bytes(0), growth, journal]);
+        Ran::watched(&model, child)
     };
-    let gap = |ran: &[Ran], rounds: &Range<usize>| {
-        median(ran.iter().flat_map(|ran| ran.gaps(rounds.clone())))
+    let turn = |_| {
+        [
+            session().0,
+            bare(Flavour::TwoWorkers),
+            bare(Flavour::OneThread),
+        ]
     };
-    let all = 5..200;
-    let (threads, thread) = (bare(Flavour::TwoWorkers), bare(Flavour::OneThread));
-    // Once more, since the machine may have been busier then than it is now.
-    let again = sessions().0;
-    let ours: Vec<&[Ran]> = vec![ours, &again];
-    let our = |rounds: &Range<usize>| median(ours.iter().map(|ran| gap(ran, rounds)));
-    let (round, base) = (our(&all), gap(&threads, &all));
-    note("answer to next request, ours", round, "ms");
-    note(
-        "answer to next request, bare loop (two workers)",
-        base,
-        "ms",
-    );
-    note(
-        "answer to next request, bare loop (one thread)",
-        gap(&thread, &all),
-        "ms",
-    );
-    tell("  ours to bare loop", round / base, "x", 1.5);
-    note(
-        "  ours to bare loop of one thread",
-        round / gap(&thread, &all),
-        "x",
-    );
-    tell(
-        "  ours, round 200 to round 10",
-        our(&LATE) / our(&EARLY),
-        "x",
-        1.2,
-    );
-    note(
-        "  bare loop, round 200 to round 10",
-        gap(&threads, &LATE) / gap(&threads, &EARLY),
-        "x",
-    );
+    let turns: Vec<[Ran; 3]> = (0..TURNS).map(turn).collect();
+    let each = |figure: &dyn Fn(&[Ran; 3]) -> f64| median(turns.iter().map(figure));
+    let gap = |ran: &Ran, rounds: Range<usize>| median(ran.gaps(rounds));
+    let names = ["ours", "bare loop (two workers)", "bare loop (one thread)"];
+    for (i, name) in names.iter().enumerate() {
+        let name = format!("answer to next request, {name}");
+        note(&name, each(&|turn| gap(&turn[i], ALL)), "ms");
+    }
+    let ratio = |other: usize| each(&|turn| gap(&turn[0], ALL) / gap(&turn[other], ALL));
+    tell("  ours to bare loop (two workers)", ratio(1), "x", 1.5);
+    note("  ours to bare loop (one thread)", ratio(2), "x");
+    let grown = |i: usize| each(&|turn| gap(&turn[i], LATE) / gap(&turn[i], EARLY));
+    tell("  ours, round 200 to round 10", grown(0), "x", 1.2);
+    note("  bare loop, round 200 to round 10", grown(1), "x");
     note("requests grow a round by", growth as f64, "B");
-    note("the journal grows a round by", journal_bytes as f64, "B");
-    let cpu = |ran: &[Ran]| {
-        let a_round = |ran: &Ran| (ran.usage(199).cpu_ms - ran.usage(9).cpu_ms) / 190.0;
-        median(ran.iter().map(a_round))
-    };
-    tell("processor time a round, ours", cpu(&again), "ms", 2.0);
+    note("the journal grows a round by", journal as f64, "B");
+    let cpu =
+        |i: usize| each(&|turn| (turn[i].usage(199).cpu_ms - turn[i].usage(9).cpu_ms) / 190.0);
+    tell("processor time a round, ours", cpu(0), "ms", 2.0);
     note(
         "processor time a round, bare loop (two workers)",
-        cpu(&threads),
+        cpu(1),
         "ms",
     );
+    turns.into_iter().map(|[ours, ..]| ours).collect()
 }
 
 impl Ran {
