@@ -9,6 +9,7 @@ mod journal;
 mod model;
 mod program;
 mod recovery;
+mod serve;
 mod support;
 mod tidy;
 mod tools;

@@ -1,0 +1,208 @@
+//! `journeyman serve` as it runs for months: killed, stopped, started again, with people writing meanwhile.
+
+use crate::fake_model::{FakeModel, Next, calls, says};
+use crate::program::Program;
+use crate::support::{PATIENCE, journals, records};
+use journeyman::agent::event::Event;
+use journeyman::doors::whatsapp::signature::{SIGNATURE_HEADER, sign};
+use journeyman::doors::whatsapp::standin::{self, Sent, SentKind, Standin, text_webhook};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use std::fs;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Child;
+
+const SECRET: &str = "app-secret";
+const ANA: &str = "5491112345678";
+
+/// The real server as a process of its own; WhatsApp is the stand-in, the model a recording over HTTP.
+struct Served {
+    program: Program,
+    graph: Standin,
+    http: reqwest::Client,
+    server: Option<(Child, String)>,
+}
+
+impl Served {
+    async fn start(model: &FakeModel) -> Self {
+        let graph = standin::start("token").await.expect("a stand-in");
+        let mut served = Self {
+            program: Program::new(&model.base_url),
+            graph,
+            http: reqwest::Client::new(),
+            server: None,
+        };
+        served.begin().await;
+        served
+    }
+
+    /// Starts the server, and waits until it says where it listens.
+    async fn begin(&mut self) {
+        let mut command = self.program.command(&["serve"]);
+        command
+            .env("WHATSAPP_ACCESS_TOKEN", "token")
+            .env("WHATSAPP_PHONE_NUMBER_ID", "100")
+            .env("WHATSAPP_VERIFY_TOKEN", "verify-me")
+            .env("WHATSAPP_APP_SECRET", SECRET)
+            .env("WHATSAPP_API_URL", &self.graph.base_url)
+            .env("ALLOWED_PHONE_NUMBERS", ANA)
+            .env("PROJECTS_ROOT", self.program.projects())
+            .env("BIND_ADDR", "127.0.0.1:0");
+        let mut child = command.spawn().expect("the server starts");
+        let mut log = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let listening = async {
+            while let Some(line) = log.next_line().await.expect("a line") {
+                if let Some((_, rest)) = line.split_once("address=") {
+                    return rest
+                        .split_whitespace()
+                        .next()
+                        .expect("an address")
+                        .to_owned();
+                }
+            }
+            panic!("the server ended before it listened");
+        };
+        let address = tokio::time::timeout(PATIENCE, listening)
+            .await
+            .expect("in time");
+        tokio::spawn(async move { while let Ok(Some(_)) = log.next_line().await {} });
+        self.server = Some((child, format!("http://{address}/webhook")));
+    }
+
+    fn signal(&self, signal: Signal) {
+        let (child, _) = self.server.as_ref().expect("it runs");
+        let pid = i32::try_from(child.id().expect("an id")).expect("a pid");
+        kill(Pid::from_raw(pid), signal).expect("signalled");
+    }
+
+    async fn ended(&mut self) -> Option<i32> {
+        let (mut child, _) = self.server.take().expect("it ran");
+        let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
+        ended.expect("it ends in time").expect("a status").code()
+    }
+
+    async fn says(&self, id: &str, text: &str) -> u16 {
+        let (_, url) = self.server.as_ref().expect("it runs");
+        let body = text_webhook("100", ANA, id, text);
+        let signature = sign(SECRET, &body);
+        let request = self
+            .http
+            .post(url)
+            .header(SIGNATURE_HEADER, signature)
+            .body(body);
+        request.send().await.expect("an answer").status().as_u16()
+    }
+
+    async fn hears(&mut self) -> Sent {
+        let heard = async {
+            loop {
+                let sent = self.graph.sent.recv().await.expect("the stand-in is there");
+                if !matches!(sent.kind, SentKind::Read { .. }) {
+                    return sent;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, heard)
+            .await
+            .expect("a message")
+    }
+
+    fn happened(&self, wanted: impl Fn(&Event) -> bool) -> usize {
+        let all = journals(&self.program.data());
+        let events = all.iter().flat_map(|path| records(path));
+        events.filter(|record| wanted(&record.event)).count()
+    }
+
+    async fn until_started(&self) {
+        while self.happened(|event| matches!(event, Event::ToolStarted { .. })) == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+fn run(command: &str) -> Next {
+    calls("run_command", json!({"command": command, "timeout": 60}))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_question_survives_kill_9_and_its_answer_works() {
+    let model = FakeModel::recorded(vec![run("echo ran >> proof.txt"), says("It ran.")]).await;
+    let mut served = Served::start(&model).await;
+    assert_eq!(served.says("wamid.1", "prove it").await, 200);
+    assert!(served.hears().await.text.contains("echo ran"));
+    served.signal(Signal::SIGKILL);
+    served.ended().await;
+    served.begin().await;
+    assert_eq!(
+        served.says("wamid.1", "prove it").await,
+        200,
+        "the same webhook again is nothing new"
+    );
+    assert_eq!(served.says("wamid.2", "yes").await, 200);
+    assert!(served.hears().await.text.contains("Approved"));
+    assert_eq!(served.hears().await.text, "It ran.");
+    let proof = fs::read_to_string(served.program.workspace().join("proof.txt"));
+    assert_eq!(proof.expect("the proof"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_in_doubt_is_asked_about_and_not_run_again_by_itself() {
+    let command = "echo ran >> proof.txt; sleep 1";
+    let model = FakeModel::recorded(vec![run(command), says("I see.")]).await;
+    let mut served = Served::start(&model).await;
+    served.says("wamid.1", "prove it").await;
+    served.hears().await;
+    served.says("wamid.2", "yes").await;
+    assert!(served.hears().await.text.contains("Approved"));
+    served.until_started().await;
+    let proof = served.program.workspace().join("proof.txt");
+    while !proof.exists() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    served.signal(Signal::SIGKILL);
+    served.ended().await;
+    served.begin().await;
+    let told = served.hears().await.text;
+    assert!(
+        told.contains("interrupted") && told.contains("/agent-resume"),
+        "{told}"
+    );
+    served.says("wamid.3", "/agent-resume").await;
+    assert!(served.hears().await.text.contains("Going on"));
+    let doubt = served.hears().await;
+    assert!(
+        doubt.text.contains("may or may not have happened"),
+        "{}",
+        doubt.text
+    );
+    assert!(doubt.text.contains("echo ran"), "{}", doubt.text);
+    served.says("wamid.4", "no").await;
+    assert!(served.hears().await.text.contains("Denied"));
+    assert_eq!(served.hears().await.text, "I see.");
+    assert_eq!(fs::read_to_string(proof).expect("the proof"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_lets_what_runs_end_and_exits_0() {
+    let model =
+        FakeModel::recorded(vec![run("sleep 1; echo ran >> proof.txt"), says("It ran.")]).await;
+    let mut served = Served::start(&model).await;
+    served.says("wamid.1", "prove it").await;
+    served.hears().await;
+    served.says("wamid.2", "yes").await;
+    served.hears().await;
+    served.until_started().await;
+    served.signal(Signal::SIGTERM);
+    assert_eq!(served.ended().await, Some(0));
+    let finished = |event: &Event| matches!(event, Event::ToolFinished { outcome, .. } if outcome.exit_code == Some(0));
+    assert_eq!(served.happened(finished), 1, "its result is in the journal");
+    served.begin().await;
+    assert!(served.hears().await.text.contains("interrupted"));
+    served.says("wamid.3", "/agent-resume").await;
+    assert!(served.hears().await.text.contains("Going on"));
+    assert_eq!(served.hears().await.text, "It ran.");
+    let proof = fs::read_to_string(served.program.workspace().join("proof.txt"));
+    assert_eq!(proof.expect("the proof"), "ran\n", "once");
+}
