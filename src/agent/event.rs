@@ -433,6 +433,9 @@ pub struct Outcome {
     /// Files that the call changed, with a unified diff for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FileChange>,
+    /// The whole output, where `output` shows only a part: kept beside the journal, not in it.
+    #[serde(skip)]
+    pub whole: Option<String>,
     /// Exit code and argv of a command, for the audit table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -457,6 +460,7 @@ impl Outcome {
             duration_ms: 0,
             digest: None,
             changes: Vec::new(),
+            whole: None,
             exit_code: None,
             consequential: false,
         }

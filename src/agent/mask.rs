@@ -99,6 +99,7 @@ impl Masks {
     /// An outcome as the model reads it and the journal keeps it.
     pub fn outcome(&self, mut outcome: Outcome) -> Outcome {
         outcome.output = self.apply(outcome.output);
+        outcome.whole = outcome.whole.map(|whole| self.apply(whole));
         for change in &mut outcome.changes {
             change.diff = self.apply(std::mem::take(&mut change.diff));
         }

@@ -67,6 +67,7 @@ pub fn assemble(
             whatsapp: settings.whatsapp.as_ref().map(graph),
         },
         masks: policy.masks.clone(),
+        data_dir: data_dir.clone(),
         send_attempts_max: limits.send_attempts_max,
         offers: Offers::default(),
     };

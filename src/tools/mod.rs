@@ -6,6 +6,7 @@
 use crate::agent::event::{Call, EffectClass, Expectation, Outcome, Status};
 use crate::agent::plan::Plan;
 use crate::gate::{Approved, Touch};
+use crate::world::outputs::Outputs;
 use crate::world::process::Processes;
 use crate::world::workspace::Workspace;
 use arguments::{args, schema_of};
@@ -18,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 // Looking.
 mod list_files;
 mod read_lines;
+mod read_output;
 mod search;
 // Changing.
 mod apply_patch;
@@ -43,7 +45,7 @@ mod text; // bounded text
 mod walk; // the files that a model may see
 
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 14] = [
+static TOOLS: [Tool; 15] = [
     list_files::TOOL,
     search::TOOL,
     read_lines::TOOL,
@@ -51,6 +53,7 @@ static TOOLS: [Tool; 14] = [
     preview_patch::TOOL,
     apply_patch::TOOL,
     run_command::TOOL,
+    read_output::TOOL,
     git_status::TOOL,
     git_diff::TOOL,
     git_commit::TOOL,
@@ -134,6 +137,7 @@ pub struct Reach {
     pub session: String,
     pub workspace: Workspace,
     pub processes: Processes,
+    pub outputs: Outputs,
 }
 
 /// Runs a tool that works on files, off the async threads. A panic goes on to whoever started the effect.

@@ -127,10 +127,13 @@ fn told(timeout: Duration, finished: Finished) -> Outcome {
             ));
         }
     }
-    let whole = finished.stdout.omitted_bytes + finished.stderr.omitted_bytes == 0;
     let cut = stdout.chars().count() + stderr.chars().count() > OUTPUT_CHARS_MAX;
     let mut outcome = Outcome::new(status, output);
-    outcome.digest = (whole && cut).then(|| digest_of(format!("{stdout}{stderr}").as_bytes()));
+    outcome.whole = cut.then(|| format!("{stdout}{stderr}"));
+    outcome.digest = outcome
+        .whole
+        .as_ref()
+        .map(|whole| digest_of(whole.as_bytes()));
     outcome.exit_code = code;
     outcome.duration_ms = finished.duration_ms;
     outcome

@@ -6,6 +6,10 @@ use std::time::Duration;
 
 /// The diff of one file, as a change carries it.
 pub const CHANGE_CHARS_MAX: usize = 3_000;
+const LINES_MAX: u64 = 200;
+const LINE_CHARS_MAX: usize = 1_000;
+/// Of a whole range; one of long lines ends earlier, visibly.
+const RESULT_CHARS_MAX: usize = 40_000;
 /// Diffs of huge files are cut short in quality, not in time.
 const DIFF_TIME_MAX: Duration = Duration::from_millis(500);
 
@@ -53,6 +57,63 @@ pub fn head_lines(text: &str, max: usize, hint: &str) -> String {
     }
     let omitted = text.split_inclusive('\n').count() - lines;
     format!("{}[{omitted} lines omitted{hint}]", &text[..kept])
+}
+
+/// Lines `start` to `end` of what `name` holds, counted from 1 and numbered, 200 at most. `tool` is the one that shows more.
+///
+/// # Errors
+/// A sentence for the model where the range is none, too long, or past the end.
+pub fn numbered(
+    tool: &str,
+    name: &str,
+    content: &str,
+    start: u64,
+    end: u64,
+) -> Result<String, String> {
+    if start < 1 {
+        return Err("start is 0, but lines count from 1".into());
+    }
+    if end < start {
+        return Err(format!("end ({end}) is before start ({start})"));
+    }
+    if end - start >= LINES_MAX {
+        let last = start.saturating_add(LINES_MAX - 1);
+        return Err(format!(
+            "more than {LINES_MAX} lines; read {start} to {last} first"
+        ));
+    }
+    let lines: Vec<&str> = content.lines().collect();
+    let total = lines.len() as u64;
+    if total == 0 {
+        return Ok(format!("{name} is empty."));
+    }
+    if start > total {
+        let lines = count(lines.len(), "line");
+        return Err(format!(
+            "start ({start}) is past the end: {name} has {lines}"
+        ));
+    }
+    let mut shown = Vec::new();
+    let mut chars = 0;
+    for (number, text) in (1..)
+        .zip(&lines)
+        .skip(start as usize - 1)
+        .take((end - start + 1) as usize)
+    {
+        let line = format!("L{number}: {}", line(text, LINE_CHARS_MAX));
+        chars += line.chars().count();
+        if chars > RESULT_CHARS_MAX {
+            shown.push(format!(
+                "[the result is full; {tool}({name:?}, {number}, {end}) shows the rest]"
+            ));
+            return Ok(shown.join("\n"));
+        }
+        shown.push(line);
+    }
+    if end >= total {
+        shown.push(format!("[end of file: {}]", count(lines.len(), "line")));
+    }
+    Ok(shown.join("\n"))
 }
 
 /// `1 file`, `3 files`.

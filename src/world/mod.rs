@@ -15,6 +15,8 @@ pub mod model;
 pub mod net;
 /// What a session has read and written.
 pub mod notes;
+/// Whole outputs of commands.
+pub mod outputs;
 /// The one spawn.
 pub mod process;
 /// Facts for the gate.
@@ -32,10 +34,11 @@ use crate::doors::Channels;
 use crate::gate::{self, Approved, GatePolicy};
 use crate::tools::{self, Action, Reach};
 use model::{Delta, Model, Patience, Request};
+use outputs::Outputs;
 use process::Processes;
 use resolve::Surroundings;
 use serde_json::value::RawValue;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +52,7 @@ pub struct World {
     pub surroundings: Surroundings,
     pub channels: Channels,
     pub masks: Masks,
+    pub data_dir: PathBuf,
     /// Tries for one message, each with the channel's own retries.
     pub send_attempts_max: u32,
     /// The wire form of the tools, for reading only and for all.
@@ -147,23 +151,26 @@ impl World {
             let outcome = Outcome::failed("The workspace cannot be opened.");
             return Event::ToolFinished { call: id, outcome };
         };
+        let outputs = Outputs::of(&self.data_dir, &scene.session);
         let reach = Arc::new(Reach {
             session: scene.session.clone(),
             workspace,
             processes,
+            outputs: outputs.clone(),
         });
         let outcome = match tools::find(tool).map(|tool| &tool.action) {
             Some(Action::World { run, .. }) => run(call, reach).await,
             _ => Outcome::failed(format!("BUG: {tool} does not act on the world")),
         };
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Event::ToolFinished {
-            call: id,
-            outcome: self.masks.outcome(Outcome {
-                duration_ms,
-                ..outcome
-            }),
+        let mut outcome = self.masks.outcome(Outcome {
+            duration_ms,
+            ..outcome
+        });
+        if let Some(whole) = outcome.whole.take() {
+            outcome.output.push_str(&keep(&outputs, &id, &whole));
         }
+        Event::ToolFinished { call: id, outcome }
     }
 
     async fn send(&self, outgoing: &Outgoing, scene: &Scene) -> Event {
@@ -209,6 +216,15 @@ impl World {
 /// 10 s, 20 s, 40 s, … 10 minutes: the channel has had its own quick retries by then.
 fn send_backoff_ms(attempts: u32) -> u64 {
     (10_000_u64 << attempts.min(6)).min(600_000)
+}
+
+/// Puts a long output beside the journal; what the model reads about where it is.
+fn keep(outputs: &Outputs, call: &CallId, whole: &str) -> String {
+    let lines = whole.lines().count();
+    match outputs.keep(call, whole) {
+        Ok(()) => format!("\n[{lines} lines in all; read_output(\"{call}\", 1, 200) shows them]"),
+        Err(error) => format!("\n[the whole output could not be kept: {error}]"),
+    }
 }
 
 /// What a panic in an effect is recorded as: nobody knows how far it came.

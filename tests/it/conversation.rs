@@ -206,6 +206,41 @@ async fn the_same_call_once_refused_is_answered_from_the_first_until_the_person_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_middle_of_a_long_output_can_be_read_later() {
+    let more = json!({"call": "1.1", "start": 2500, "end": 2501});
+    let mut rig = Rig::new(&[
+        run_command("seq 1 5000"),
+        calls(&[call("read_output", more)]),
+        calls(&[call(
+            "read_output",
+            json!({"call": "../1.1", "start": 1, "end": 2}),
+        )]),
+        says("Read."),
+    ]);
+    rig.say("count").await;
+    rig.question().await;
+    rig.say("yes").await;
+    assert_eq!(rig.answer().await, "Read.");
+    let messages = rig.state().conversation;
+    let result = |n: usize| messages.messages()[n].get().to_owned();
+    assert!(
+        result(3).contains(r#"5000 lines in all; read_output(\"1.1\", 1, 200)"#),
+        "{}",
+        result(3)
+    );
+    assert!(
+        result(5).contains(r"L2500: 2500\nL2501: 2501"),
+        "{}",
+        result(5)
+    );
+    assert!(
+        result(7).contains("there is no longer output"),
+        "{}",
+        result(7)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn follow_ups_keep_their_context_and_new_starts_afresh() {
     let mut rig = Rig::new(&[says("Hello."), says("Again.")]);
     rig.say("hello").await;

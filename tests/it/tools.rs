@@ -7,6 +7,7 @@ use journeyman::gate::{
     ProgramFact, Ticket, Touch,
 };
 use journeyman::tools::{self, Action, Reach, Tool};
+use journeyman::world::outputs::Outputs;
 use journeyman::world::process::{Processes, safe_environment};
 use journeyman::world::workspace::{Open, Workspace, WorkspaceError, digest_of};
 use serde_json::{Value, json};
@@ -82,6 +83,7 @@ fn bench() -> Bench {
         workspace,
         processes: processes(),
         session: "s-1".into(),
+        outputs: Outputs::of(&folder.path().join("data"), "s-1"),
     });
     Bench { folder, reach }
 }
@@ -1170,6 +1172,7 @@ async fn says_why_git_can_not_be_used() {
         workspace,
         processes: processes(),
         session: "s-2".into(),
+        outputs: Outputs::of(bench.root(), "s-2"),
     });
     let inner = Bench {
         folder: tempfile::tempdir().unwrap(),
