@@ -1,19 +1,25 @@
 //! The judgement: touches, policy and facts in, verdict out.
 //!
 //! One traversal serves both [`wants`] and [`judge`], so that nothing is judged which was not looked up. It never depends on
-//! a fact where to go next. Every finding is a [`Note`]; the strictest one decides.
+//! a fact where to go next. Every finding goes to [`Findings`]; the strictest one decides.
 
+use crate::gate::bounds::{Budget, PATH_MAX_BYTES, PATHS_MAX};
+use crate::gate::findings::Findings;
+use crate::gate::grant::pattern_of;
 use crate::gate::options::{Reading, base_name, read_words};
 use crate::gate::paths::{Fault, candidates, fault, names_secret};
-use crate::gate::policy::{GatePolicy, Stance, matches_glob};
-use crate::gate::shell::{self, Script};
+use crate::gate::policy::{GatePolicy, matches_glob};
+use crate::gate::programs::Stance;
+use crate::gate::shell::{self, Script, Unreadable};
 use crate::gate::words::{Feature, Word};
-use crate::gate::{
-    Decision, Facts, JudgedCommand, Pattern, ProgramFact, Reason, Touch, Verdict, Wants,
-};
+use crate::gate::{Decision, Facts, JudgedCommand, Pattern, ProgramFact, Touch, Verdict, Wants};
+use std::collections::HashMap;
 
 /// Commands within commands beyond which a text is refused (`bash -c "bash -c …"`, `env env env …`).
 const NESTING_MAX_LEVELS: usize = 8;
+
+/// Of a path, in a reason. The question to the person shows the whole command anyway.
+const PATH_SHOWN_MAX_CHARS: usize = 200;
 
 /// The programs and paths that the world must look up before [`judge`] can be sure.
 pub fn wants(policy: &GatePolicy, touches: &[Touch]) -> Wants {
@@ -30,19 +36,14 @@ pub fn judge(policy: &GatePolicy, touches: &[Touch], facts: &Facts) -> Verdict {
     judgement.verdict()
 }
 
-/// One finding.
-struct Note {
-    decision: Decision,
-    reason: Reason,
-    /// *Always this session* may answer it.
-    grantable: bool,
-}
-
 struct Judgement<'a> {
     policy: &'a GatePolicy,
     facts: &'a Facts,
     wants: Wants,
-    notes: Vec<Note>,
+    budget: Budget,
+    findings: Findings,
+    /// Paths that were judged, with what came of it.
+    paths: HashMap<String, Decision>,
     commands: Vec<JudgedCommand>,
     /// What could be granted, by the outermost command.
     pattern: Option<Pattern>,
@@ -55,7 +56,9 @@ impl<'a> Judgement<'a> {
             policy,
             facts,
             wants: Wants::default(),
-            notes: Vec::new(),
+            budget: Budget::default(),
+            findings: Findings::default(),
+            paths: HashMap::new(),
             commands: Vec::new(),
             pattern: None,
             shell: false,
@@ -63,27 +66,13 @@ impl<'a> Judgement<'a> {
     }
 
     fn note(&mut self, decision: Decision, rule: &str, text: impl Into<String>, fix: &str) {
-        let reason = Reason {
-            rule: rule.to_owned(),
-            text: text.into(),
-            fix: fix.to_owned(),
-        };
-        if !self.notes.iter().any(|note| note.reason == reason) {
-            self.notes.push(Note {
-                decision,
-                reason,
-                grantable: false,
-            });
-        }
+        self.findings.add(decision, rule, text.into(), fix, false);
     }
 
     /// A finding that the person may settle for the whole session.
     fn note_grantable(&mut self, rule: &str, text: impl Into<String>, fix: &str) {
-        let before = self.notes.len();
-        self.note(Decision::Ask, rule, text, fix);
-        if let Some(note) = self.notes.get_mut(before) {
-            note.grantable = true;
-        }
+        self.findings
+            .add(Decision::Ask, rule, text.into(), fix, true);
     }
 
     fn all(&mut self, touches: &[Touch]) {
@@ -134,13 +123,13 @@ impl<'a> Judgement<'a> {
         };
         self.shell |= script.argv.is_none();
         if let ([words], Some(_)) = (script.commands.as_slice(), &script.argv) {
-            self.pattern = self.pattern_of(words);
+            self.pattern = pattern_of(self.policy, words);
         }
     }
 
     /// A text for a shell: what is special about it, and every command in it.
     fn script(&mut self, text: &str, level: usize) -> Option<Script> {
-        let script = match shell::read(text) {
+        let script = match shell::read(text, &mut self.budget) {
             Ok(script) => script,
             Err(unreadable) => {
                 let (text, fix) = unreadable.describe();
@@ -177,7 +166,7 @@ impl<'a> Judgement<'a> {
             );
             return;
         }
-        let (note_start, command_at) = (self.notes.len(), self.commands.len());
+        let (outer, command_at) = (self.findings.begin(), self.commands.len());
         let argv = words.iter().map(|word| word.text.clone()).collect();
         self.commands.push(JudgedCommand {
             argv,
@@ -206,12 +195,7 @@ impl<'a> Judgement<'a> {
         for inner in &reading.commands {
             self.simple(inner, level + 1);
         }
-        let strictest = self.notes[note_start..]
-            .iter()
-            .map(|note| note.decision)
-            .max()
-            .unwrap_or(Decision::Allow);
-        self.commands[command_at].decision = strictest;
+        self.commands[command_at].decision = self.findings.end(outer);
     }
 
     /// Which file the program's name leads to.
@@ -413,12 +397,22 @@ impl<'a> Judgement<'a> {
             self.fault("a path with a NUL byte", Fault::Outside);
             return;
         }
-        if !self.wants.paths.iter().any(|wanted| wanted == path) {
+        if let Some(decision) = self.paths.get(path) {
+            return self.findings.again(*decision);
+        }
+        if self.paths.len() >= PATHS_MAX {
+            let (text, fix) = Unreadable::TooMuch.describe();
+            return self.note(Decision::Deny, "unreadable", text, fix);
+        }
+        if path.len() <= PATH_MAX_BYTES {
             self.wants.paths.push(path.to_owned());
         }
+        let outer = self.findings.begin();
         if let Some(found) = fault(self.policy, path, self.facts.paths.get(path)) {
             self.fault(path, found);
         }
+        let decision = self.findings.end(outer);
+        self.paths.insert(path.to_owned(), decision);
     }
 
     fn fault(&mut self, path: &str, found: Fault) {
@@ -427,62 +421,24 @@ impl<'a> Judgement<'a> {
             Fault::Unresolved => Decision::Ask,
             Fault::Secret | Fault::Outside | Fault::OwnData | Fault::GitInternals => Decision::Deny,
         };
-        self.note(decision, rule, format!("{path} {seen}"), fix);
-    }
-
-    /// What *always this session* would grant for a plain command, if nothing else speaks against it.
-    fn pattern_of(&self, words: &[Word]) -> Option<Pattern> {
-        let reading = read_words(self.policy, words);
-        let program = reading.path.first()?.clone();
-        let runs_others = !reading.commands.is_empty() || !reading.texts.is_empty();
-        if self.policy.interpreters.contains(&program) || runs_others {
-            return None;
-        }
-        let has_subcommands = self.policy.with_subcommands.contains(&program)
-            || reading.specs.first().is_some_and(|spec| spec.subcommands);
-        let subcommand = match reading.path.get(1) {
-            Some(known) => Some(known.clone()),
-            None if !reading.specs.is_empty() && !has_subcommands => None,
-            None => words
-                .get(1)
-                .map(|word| word.text.clone())
-                .filter(|word| looks_like_subcommand(word)),
-        };
-        if has_subcommands && subcommand.is_none() {
-            return None;
-        }
-        Some(Pattern {
-            program,
-            subcommand,
-        })
+        let shown: String = path.chars().take(PATH_SHOWN_MAX_CHARS).collect();
+        let cut = if shown.len() < path.len() { "…" } else { "" };
+        self.note(decision, rule, format!("{shown}{cut} {seen}"), fix);
     }
 
     fn verdict(self) -> Verdict {
-        let decision = self
-            .notes
-            .iter()
-            .map(|note| note.decision)
-            .max()
-            .unwrap_or(Decision::Allow);
-        let is_grantable = decision == Decision::Ask
-            && self.commands.len() == 1
-            && self.notes.iter().all(|note| note.grantable);
-        let mut notes = self.notes;
-        notes.sort_by_key(|note| std::cmp::Reverse(note.decision));
+        let Findings {
+            strictest,
+            reasons,
+            all_grantable,
+        } = self.findings.sorted();
+        let is_grantable = strictest == Decision::Ask && self.commands.len() == 1 && all_grantable;
         Verdict {
-            decision,
-            reasons: notes.into_iter().map(|note| note.reason).collect(),
+            decision: strictest,
+            reasons: reasons.into_iter().map(|(_, reason)| reason).collect(),
             commands: self.commands,
             pattern: self.pattern.filter(|_| is_grantable),
             shell: self.shell,
         }
     }
-}
-
-/// `test`, `add-remote`; not `./x`, `-f`, `README`.
-fn looks_like_subcommand(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_lowercase())
-        && word
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }

@@ -5,14 +5,26 @@
 
 /// The proof that a call was let through.
 mod approved;
+/// How much a judgement may cost.
+mod bounds;
+/// What was found, and the verdict that it adds up to.
+mod findings;
+/// What *always this session* would cover.
+mod grant;
 /// Verdicts: what a call needs looked up, and what the gate says about it.
 mod judge;
+/// Nodes of the parse tree that are words.
+mod nodes;
+/// What programs make of words that are no options.
+mod operands;
 /// What programs make of their words.
 mod options;
 /// Paths in words.
 mod paths;
 /// The policy file and the settings.
 mod policy;
+/// Programs and their options, as the policy describes them.
+mod programs;
 /// A person's yes or no.
 mod reply;
 /// Rules of the policy file.

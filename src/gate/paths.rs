@@ -3,6 +3,7 @@
 //! Names are matched as names, never as substrings. Where a path leads is a fact that the world found out; nothing is
 //! resolved here.
 
+use crate::gate::bounds::PATH_MAX_BYTES;
 use crate::gate::policy::{GatePolicy, matches_glob};
 use crate::gate::words::Word;
 use crate::gate::{PathFact, Place};
@@ -84,6 +85,10 @@ pub fn candidates(word: &Word, colons: bool) -> Vec<Candidate> {
             found.push(candidate);
         }
     };
+    if known.len() > PATH_MAX_BYTES {
+        add(known);
+        return found;
+    }
     if let Some((scheme, rest)) = known.split_once("://")
         && scheme
             .chars()
@@ -117,6 +122,10 @@ pub fn candidates(word: &Word, colons: bool) -> Vec<Candidate> {
 
 /// Whether a path as written names a secret, in any of its components.
 pub fn names_secret(policy: &GatePolicy, path: &str) -> bool {
+    if path.len() > PATH_MAX_BYTES {
+        // Nothing opens it; `fault` says that it could not be looked up.
+        return false;
+    }
     let lower = path.to_ascii_lowercase();
     if lower.starts_with("/proc/") && lower.ends_with("/environ") {
         return true;
@@ -146,6 +155,9 @@ pub fn is_stream(path: &str) -> bool {
 pub fn fault(policy: &GatePolicy, path: &str, fact: Option<&PathFact>) -> Option<Fault> {
     if is_stream(path) {
         return None;
+    }
+    if path.len() > PATH_MAX_BYTES {
+        return Some(Fault::Unresolved);
     }
     if names_secret(policy, path) {
         return Some(Fault::Secret);

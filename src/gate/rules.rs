@@ -3,6 +3,7 @@
 //! A rule can only make a verdict stricter. It matches names, not substrings, and never looks at anything but the words.
 
 use crate::gate::Decision;
+use crate::gate::bounds::Budget;
 use crate::gate::options::{Reading, read_words};
 use crate::gate::policy::{GatePolicy, PolicyError, error, matches_glob};
 use crate::gate::shell;
@@ -154,7 +155,7 @@ impl Rule {
     /// Its examples that come out wrong.
     pub(super) fn broken_examples(&self, policy: &GatePolicy) -> Vec<String> {
         let speaks = |text: &String| {
-            shell::read(text).is_ok_and(|script| {
+            shell::read(text, &mut Budget::default()).is_ok_and(|script| {
                 script.commands.iter().any(|words| {
                     self.speaks(policy, &read_words(policy, words), &|_| self.existing_file)
                 })

@@ -3,22 +3,13 @@
 //! Finds every simple command wherever it stands (lists, loops, functions, substitutions, here-documents) and everything that
 //! only a shell can do. Judges nothing, expands nothing, and gives up on what it can't read: the caller denies that.
 
+use crate::gate::bounds::{Budget, COMMAND_MAX_BYTES, parse};
+use crate::gate::nodes::{quoted, unescaped, word_nodes};
 use crate::gate::words::{Feature, Word, WordBuilder, ansi_c, is_invisible, plain};
-use std::ops::ControlFlow;
-use tree_sitter::{Node, ParseOptions, Parser};
+use tree_sitter::Node;
 
-/// Longer texts are refused unread.
-pub const COMMAND_MAX_BYTES: usize = 64 * 1024;
 /// Nesting of the parse tree beyond which a text is refused.
 const DEPTH_MAX_LEVELS: usize = 200;
-/// Steps of the parser (a hundred operations each, about) after which a text is refused: some inputs are quadratic.
-const PARSE_MAX_STEPS: usize = 400;
-/// Words and commands of one text beyond which it is refused: nobody can read that before approving it.
-const WORDS_MAX: usize = 4096;
-const COMMANDS_MAX: usize = 512;
-/// How the parser is given the text, and how much of it altogether, repetitions counted (16 times the longest text).
-const READ_CHUNK_BYTES: usize = 512;
-const READ_MAX_CHUNKS: usize = 16 * COMMAND_MAX_BYTES / READ_CHUNK_BYTES;
 
 /// A command text, taken apart.
 #[derive(Debug, Default)]
@@ -69,8 +60,8 @@ impl Unreadable {
     }
 }
 
-/// Takes a command text apart.
-pub fn read(text: &str) -> Result<Script, Unreadable> {
+/// Takes a command text apart, at the cost of `budget`.
+pub fn read(text: &str, budget: &mut Budget) -> Result<Script, Unreadable> {
     if text.len() > COMMAND_MAX_BYTES {
         return Err(Unreadable::TooLong);
     }
@@ -80,10 +71,9 @@ pub fn read(text: &str) -> Result<Script, Unreadable> {
     if text.trim().is_empty() {
         return Err(Unreadable::Empty);
     }
+    budget.take_text(text.len())?;
     if let Some(argv) = plain(text) {
-        if argv.len() > WORDS_MAX {
-            return Err(Unreadable::TooMuch);
-        }
+        budget.take_command(argv.len())?;
         let words = argv.iter().map(Word::literal).collect();
         return Ok(Script {
             commands: vec![words],
@@ -91,8 +81,10 @@ pub fn read(text: &str) -> Result<Script, Unreadable> {
             ..Script::default()
         });
     }
+    let tree = parse(text, budget)?;
     let mut reader = Reader {
         text,
+        budget,
         script: Script::default(),
     };
     if text.chars().any(is_invisible) {
@@ -107,10 +99,6 @@ pub fn read(text: &str) -> Result<Script, Unreadable> {
     if text.trim_matches(['\n', ' ', '\t']).contains('\n') {
         reader.note(Feature::Newline);
     }
-    let tree = parse(text).ok_or(Unreadable::Unparsable)?;
-    if tree.root_node().has_error() {
-        return Err(Unreadable::Unparsable);
-    }
     reader.walk(tree.root_node(), "", 0)?;
     let mut script = reader.script;
     if script.features.is_empty() {
@@ -120,39 +108,9 @@ pub fn read(text: &str) -> Result<Script, Unreadable> {
     Ok(script)
 }
 
-fn parse(text: &str) -> Option<tree_sitter::Tree> {
-    let mut parser = Parser::new();
-    parser
-        .set_language(&tree_sitter_bash::LANGUAGE.into())
-        .ok()?;
-    let bytes = text.as_bytes();
-    let mut steps = 0;
-    let mut within_limit = |_: &tree_sitter::ParseState| {
-        steps += 1;
-        if steps > PARSE_MAX_STEPS {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    };
-    // Some inputs are scanned to their end for every token, between two steps: then the text ends early, and does not parse.
-    let mut chunks_left = READ_MAX_CHUNKS;
-    let mut chunk = |at: usize, _| {
-        chunks_left = chunks_left.saturating_sub(1);
-        let end = (at + READ_CHUNK_BYTES).min(bytes.len());
-        if chunks_left == 0 {
-            &[]
-        } else {
-            bytes.get(at..end).unwrap_or_default()
-        }
-    };
-    let options = ParseOptions::new().progress_callback(&mut within_limit);
-    let tree = parser.parse_with_options(&mut chunk, None, Some(options));
-    tree.filter(|_| chunks_left > 0)
-}
-
 struct Reader<'a> {
     text: &'a str,
+    budget: &'a mut Budget,
     script: Script,
 }
 
@@ -218,11 +176,7 @@ impl<'a> Reader<'a> {
         word_nodes(node, &mut literals);
         literals.sort_by_key(|literal: &Node<'_>| literal.start_byte());
         let words = self.join(&literals, depth)?;
-        let words_so_far: usize =
-            words.len() + self.script.commands.iter().map(Vec::len).sum::<usize>();
-        if words_so_far > WORDS_MAX || self.script.commands.len() >= COMMANDS_MAX {
-            return Err(Unreadable::TooMuch);
-        }
+        self.budget.take_command(words.len())?;
         if !words.is_empty() {
             self.script.commands.push(words);
         }
@@ -236,6 +190,7 @@ impl<'a> Reader<'a> {
             .filter(|child| child.kind() != "variable_assignment")
             .collect();
         let words = self.join(&children, depth)?;
+        self.budget.take_command(words.len())?;
         self.script.commands.push(words);
         Ok(())
     }
@@ -370,73 +325,6 @@ impl<'a> Reader<'a> {
         }
         if at < end {
             quoted(&self.text[at..end], builder);
-        }
-    }
-}
-
-/// The literals that make up a command's words, without redirect targets and assignments.
-fn word_nodes<'t>(node: Node<'t>, found: &mut Vec<Node<'t>>) {
-    let mut cursor = node.walk();
-    let mut is_more = cursor.goto_first_child();
-    while is_more {
-        let (child, field) = (cursor.node(), cursor.field_name());
-        match child.kind() {
-            "command" if node.kind() == "redirected_statement" => word_nodes(child, found),
-            "command_name" => found.push(child),
-            "file_redirect" => {
-                let mut inner = child.walk();
-                found.extend(
-                    child
-                        .children_by_field_name("destination", &mut inner)
-                        .skip(1),
-                );
-            }
-            "heredoc_redirect" => {
-                let mut inner = child.walk();
-                found.extend(child.children_by_field_name("argument", &mut inner));
-                let mut inner = child.walk();
-                for redirect in child.children_by_field_name("redirect", &mut inner) {
-                    let mut targets = redirect.walk();
-                    found.extend(
-                        redirect
-                            .children_by_field_name("destination", &mut targets)
-                            .skip(1),
-                    );
-                }
-            }
-            _ if field == Some("argument") => found.push(child),
-            _ => {}
-        }
-        is_more = cursor.goto_next_sibling();
-    }
-}
-
-fn unescaped(raw: &str, builder: &mut WordBuilder) {
-    let mut chars = raw.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => match chars.next() {
-                Some('\n') | None => {}
-                Some(escaped) => builder.push_quoted(escaped),
-            },
-            _ => builder.push_bare(c),
-        }
-    }
-}
-
-fn quoted(raw: &str, builder: &mut WordBuilder) {
-    let mut chars = raw.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => match chars.next() {
-                Some('\n') | None => {}
-                Some(escaped @ ('$' | '`' | '"' | '\\')) => builder.push_quoted(escaped),
-                Some(other) => {
-                    builder.push_quoted('\\');
-                    builder.push_quoted(other);
-                }
-            },
-            _ => builder.push_quoted(c),
         }
     }
 }

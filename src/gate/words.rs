@@ -4,6 +4,8 @@
 //! a shell, so a mistake here can't make the judged command differ from the executed one. Everything else goes through
 //! the parse tree (`shell.rs`), which uses the same [`WordBuilder`]. Expands nothing.
 
+use crate::gate::bounds::WORDS_MAX;
+
 /// What a text contains besides literal words. Each one makes the command ask: bash would do more than start a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
@@ -184,6 +186,10 @@ pub fn plain(text: &str) -> Option<Vec<String>> {
     let mut builder = WordBuilder::default();
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
+        if words.len() > WORDS_MAX {
+            // The scan for absurd texts says why not.
+            return None;
+        }
         match c {
             ' ' | '\t' => {
                 if let Some((word, _)) = builder.take() {

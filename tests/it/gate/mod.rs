@@ -1,5 +1,8 @@
 //! The gate: verdicts on the shared vectors, on our own, and on the policy's examples; what may be granted and minted.
 
+mod corpus;
+mod oracle;
+
 use journeyman::agent::event::{Call, CallId};
 use journeyman::gate::*;
 
@@ -166,18 +169,18 @@ fn check_vectors(text: &'static str, policy: &GatePolicy) {
 
 #[test]
 fn judges_the_shared_vectors() {
-    check_vectors(include_str!("../vectors/gate.tsv"), &policy());
+    check_vectors(include_str!("../../vectors/gate.tsv"), &policy());
 }
 
 #[test]
 fn judges_bypasses() {
-    check_vectors(include_str!("../vectors/gate_bypasses.tsv"), &policy());
+    check_vectors(include_str!("../../vectors/gate_bypasses.tsv"), &policy());
 }
 
 #[test]
 fn denies_no_ordinary_command() {
     check_vectors(
-        include_str!("../vectors/gate_ordinary.tsv"),
+        include_str!("../../vectors/gate_ordinary.tsv"),
         &GatePolicy::load(&[], settings("cargo")).unwrap(),
     );
 }
@@ -213,7 +216,7 @@ fn every_example_of_the_policy_comes_out_as_it_says() {
 
 #[test]
 fn reads_yes_and_no() {
-    let lines = include_str!("../vectors/replies.tsv")
+    let lines = include_str!("../../vectors/replies.tsv")
         .lines()
         .filter(|line| !line.starts_with('#'));
     for (text, expected) in lines.filter_map(|line| line.split_once('\t')) {

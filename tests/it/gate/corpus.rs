@@ -1,0 +1,1 @@
+//! Lists of commands: what attackers try, and what a week of work needs.
