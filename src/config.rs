@@ -8,12 +8,14 @@ use crate::agent::mask::Masks;
 use crate::agent::step::{Policy, Resume};
 use crate::agent::texts::{self, Texts};
 use crate::gate::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
+use crate::world::confine::{Mode, Own, ProcessLimits, Sandbox, Wanted};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use thiserror::Error;
 
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
@@ -116,6 +118,10 @@ pub struct FileSettings {
     pub model_stream: bool,
     pub protected_branches: Vec<String>,
     pub environment: Vec<String>,
+    pub sandbox: Mode,
+    pub sandbox_read: Vec<String>,
+    pub sandbox_write: Vec<String>,
+    pub sandbox_unix_sockets: bool,
 }
 
 impl Settings {
@@ -229,6 +235,28 @@ impl Settings {
             .filter(|(name, _)| is_secret(name))
             .map(|(_, value)| value);
         whatsapp.chain(model).chain(inherited).collect()
+    }
+
+    /// What confines commands that get this environment.
+    pub fn sandbox(&self, environment: &[(String, String)]) -> Arc<Sandbox> {
+        let (file, limits) = (&self.file, &self.limits);
+        let wanted = Wanted {
+            mode: file.sandbox,
+            read: file.sandbox_read.clone(),
+            write: file.sandbox_write.clone(),
+            unix_sockets: file.sandbox_unix_sockets,
+            limits: ProcessLimits {
+                processes_max: limits.command_processes_max,
+                open_files_max: limits.command_open_files_max,
+                file_bytes_max: limits.command_file_bytes_max,
+                memory_bytes_max: limits.command_memory_bytes_max,
+            },
+        };
+        let own = Own {
+            hidden: vec![self.data_dir.clone(), self.home.join(".env")],
+            settled: vec![self.home.join("config")],
+        };
+        Sandbox::new(&wanted, &own, environment)
     }
 
     /// The gate's rules: the built-in file, then the one of the configuration folder. Strictest wins.

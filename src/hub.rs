@@ -407,6 +407,7 @@ impl Hub {
             system,
             policy_digest: policy.gate.digest().to_owned(),
             model: policy.model.clone(),
+            sandbox: self.surface.world.sandbox.state(),
         };
         let path = self.path(&session);
         let (journal, first) = Journal::create(

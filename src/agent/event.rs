@@ -209,6 +209,9 @@ pub struct Opening {
     pub prompt_digest: String,
     pub policy_digest: String,
     pub model: String,
+    /// What confines commands: `landlock abi 7, seccomp`.
+    #[serde(default)]
+    pub sandbox: String,
 }
 
 /// The folder that a session works in.

@@ -29,6 +29,14 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// On shutdown, seconds until running effects are left behind.
     pub drain_seconds: u64,
+    /// Processes and threads that may be started while a command runs, besides those of the user that run already.
+    pub command_processes_max: u64,
+    /// Files that one process of a command may hold open.
+    pub command_open_files_max: u64,
+    /// A file that a command writes, in bytes.
+    pub command_file_bytes_max: u64,
+    /// Address space of one process of a command, in bytes.
+    pub command_memory_bytes_max: u64,
 }
 
 /// The numbers that are compiled in.

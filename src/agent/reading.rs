@@ -303,9 +303,15 @@ fn status(state: &State, policy: &Policy) -> String {
         true => String::new(),
         false => format!("\n{}", state.plan.checklist()),
     };
+    // Journals of before it was written down have none.
+    let sandbox = match state.opening.sandbox.as_str() {
+        "" => "-",
+        sandbox => sandbox,
+    };
     let values = [
         ("session", state.opening.session.as_str()),
         ("workspace", &state.opening.workspace.name),
+        ("sandbox", sandbox),
         ("status", &short_status(state, policy)),
         ("rounds", &state.rounds.to_string()),
         ("tokens", &state.usage.total().to_string()),

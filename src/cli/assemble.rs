@@ -62,6 +62,7 @@ pub fn assemble(
             silence_max: Duration::from_secs(limits.model_silence_seconds),
         },
         surroundings: surroundings(settings, &environment),
+        sandbox: settings.sandbox(&environment),
         environment: Arc::new(environment),
         channels: Channels {
             whatsapp: settings.whatsapp.as_ref().map(graph),

@@ -77,12 +77,12 @@ impl Demo {
     /// `None` where it was stopped by Ctrl-C.
     async fn play(&self, folder: &Path) -> Result<Option<Exit>, CliError> {
         let shop = folder.join("projects/shop");
-        make_project(&shop).await?;
         let token = "demo-token";
         let standin = standin::start(token)
             .await
             .map_err(failed("start the stand-in for WhatsApp"))?;
         let settings = Settings::demo(folder, whatsapp(token, &standin.base_url));
+        make_project(&shop, &settings).await?;
         let model = Model::Scripted(
             Scripted::parse(MODEL).expect("BUG: the recording parses, a test says so"),
         );
@@ -202,12 +202,19 @@ fn whatsapp(token: &str, api_url: &str) -> WhatsApp {
 }
 
 /// A git repository with a commit whose test really fails.
-async fn make_project(folder: &Path) -> Result<(), CliError> {
+async fn make_project(folder: &Path, settings: &Settings) -> Result<(), CliError> {
     fs::create_dir_all(folder.join("src")).map_err(failed("make the project"))?;
     for (name, content) in PROJECT {
         fs::write(folder.join(name), content).map_err(failed("make the project"))?;
     }
-    let processes = Processes::new(Arc::new(safe_environment(&[])), CancellationToken::new());
+    let environment = safe_environment(&[]);
+    let sandbox = settings.sandbox(&environment);
+    let processes = Processes::new(
+        Arc::new(environment),
+        sandbox,
+        folder,
+        CancellationToken::new(),
+    );
     let steps: [&[&str]; 5] = [
         &["init", "--quiet", "--initial-branch=main"],
         &["config", "user.name", "Demo"],

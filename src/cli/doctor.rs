@@ -3,7 +3,7 @@
 use super::{CliError, Exit, block_on};
 use crate::agent::event::CallId;
 use crate::config::{ModelSettings, Settings, WhatsApp};
-use crate::world::process::{self, Exit as Ended, Launch, Processes};
+use crate::world::process::{self, Exit as Ended, Processes};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,8 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
         .timeout(REACH_TIMEOUT)
         .build()
         .unwrap_or_default();
-    let mut findings = vec![data_folder(&settings.data_dir), git(settings).await];
+    let mut findings = vec![data_folder(&settings.data_dir)];
+    findings.extend(commands(settings).await);
     findings.push(match settings.policy() {
         Ok(policy) => Finding::Good(format!("policy {}", &policy.gate.digest()[..12])),
         Err(error) => Finding::Bad(error.to_string()),
@@ -104,18 +105,38 @@ fn data_folder(folder: &Path) -> Finding {
     }
 }
 
-async fn git(settings: &Settings) -> Finding {
-    let environment = Arc::new(process::safe_environment(&settings.file.environment));
-    let launch = Launch {
-        program: "git".into(),
-        args: vec!["--version".into()],
-        cwd: std::env::temp_dir(),
-        env: Vec::new(),
-        timeout: REACH_TIMEOUT,
-        stdin: None,
+/// Whether commands are confined, and git runs like that.
+async fn commands(settings: &Settings) -> Vec<Finding> {
+    let environment = process::safe_environment(&settings.file.environment);
+    let sandbox = settings.sandbox(&environment);
+    let folder = match tempfile::tempdir() {
+        Ok(folder) => folder,
+        Err(error) => {
+            return vec![Finding::Bad(format!(
+                "no temporary folder can be made: {error}"
+            ))];
+        }
     };
-    let finished = Processes::new(environment, CancellationToken::new())
-        .run(&CallId("doctor".into()), launch)
+    let processes = Processes::new(
+        Arc::new(environment),
+        sandbox.clone(),
+        folder.path(),
+        CancellationToken::new(),
+    );
+    let state = format!("sandbox: {}", sandbox.state());
+    if let Some(why) = processes.distrust().await {
+        return vec![Finding::Bad(format!("{state}. {why}"))];
+    }
+    let sandbox = match sandbox.has_landlock() {
+        true => Finding::Good(format!("{state}; the self-test passed")),
+        false => Finding::Note(format!("{state}: commands may do what your user may do")),
+    };
+    vec![sandbox, git(&processes, folder.path()).await]
+}
+
+async fn git(processes: &Processes, folder: &Path) -> Finding {
+    let finished = processes
+        .git(&CallId("doctor".into()), folder, &["--version"], None)
         .await;
     match finished.exit {
         Ended::Code(0) => Finding::Good(finished.stdout.text().trim().to_owned()),

@@ -17,6 +17,16 @@ use sha2::{Digest, Sha256};
 pub struct Approved<T> {
     value: T,
     run: Option<Runnable>,
+    by: Authority,
+}
+
+/// On whose word something was let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authority {
+    /// Nothing spoke against it.
+    Rules,
+    /// The person's, for this call or for its pattern.
+    Person,
 }
 
 /// What exactly may be started under an approved call.
@@ -54,6 +64,10 @@ impl<T> Approved<T> {
     pub fn runnable(&self) -> Option<&Runnable> {
         self.run.as_ref()
     }
+
+    pub fn by(&self) -> Authority {
+        self.by
+    }
 }
 
 impl Approved<Call> {
@@ -68,6 +82,7 @@ impl Approved<Call> {
         Ok(Approved {
             value,
             run: self.run,
+            by: self.by,
         })
     }
 }
@@ -104,6 +119,10 @@ pub fn admit(
     }
     Ok(Approved {
         run: runnable(touches, &verdict),
+        by: match verdict.decision {
+            Decision::Ask => Authority::Person,
+            Decision::Allow | Decision::Deny => Authority::Rules,
+        },
         value: call.clone(),
     })
 }

@@ -34,7 +34,7 @@ mod shell;
 /// Words as bash joins them.
 mod words;
 
-pub use approved::{Approved, Circumstances, Runnable, Ticket, admit, digest};
+pub use approved::{Approved, Authority, Circumstances, Runnable, Ticket, admit, digest};
 pub use judge::{judge, wants};
 pub use policy::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 pub use reply::{Reply, read_reply};

@@ -4,7 +4,7 @@
 
 use super::{Action, Reach, RunFuture, Tool, args, schema_of, text};
 use crate::agent::event::{Call, EffectClass, Outcome, Status};
-use crate::gate::{Approved, Runnable, Touch};
+use crate::gate::{Approved, Authority, Runnable, Touch};
 use crate::world::process::{Exit, Finished, Launch};
 use crate::world::workspace::digest_of;
 use schemars::JsonSchema;
@@ -68,7 +68,12 @@ fn launch(approved: &Approved<Args>, reach: &Reach) -> Result<Launch, String> {
         .unwrap_or(TIMEOUT_DEFAULT_S)
         .clamp(1, TIMEOUT_MAX_S);
     let timeout = Duration::from_secs(seconds);
+    let by_person = approved.by() == Authority::Person;
+    // Its argv was shown, and is all that runs: `git config` and `git remote add` may do what they are for.
+    let is_git = program == "git" && matches!(approved.runnable(), Some(Runnable::Argv(_)));
     Ok(Launch {
+        network: by_person,
+        guard_git: !(by_person && is_git),
         program,
         args,
         cwd: reach.workspace.root().into(),
@@ -78,10 +83,28 @@ fn launch(approved: &Approved<Args>, reach: &Reach) -> Result<Launch, String> {
     })
 }
 
+/// A refusal by the sandbox looks like any other error of a program: the model should not try again in other words.
+const CONFINED: &str = "\nNote: commands are confined. They write in the workspace and in $TMPDIR only, read no secrets and \
+                        little of the home folder, and have no network unless the person approved them.";
+
+fn may_be_confinement(exit: &Exit, stderr: &str) -> bool {
+    let signs = [
+        "Permission denied",
+        "Operation not permitted",
+        "EACCES",
+        "EPERM",
+        "PermissionError",
+        "Could not resolve host",
+        "Temporary failure in name resolution",
+        "getaddrinfo",
+    ];
+    *exit != Exit::Code(0) && signs.iter().any(|sign| stderr.contains(sign))
+}
+
 /// What the model reads about a process that ended.
 fn told(timeout: Duration, finished: Finished) -> Outcome {
     let limit = timeout.as_secs();
-    let (status, code, remark) = match finished.exit {
+    let (status, code, remark) = match finished.exit.clone() {
         Exit::Code(0) => (Status::Done, Some(0), String::new()),
         Exit::Code(code) => (Status::Failed, Some(code), String::new()),
         // As shells count it.
@@ -126,6 +149,11 @@ fn told(timeout: Duration, finished: Finished) -> Outcome {
                 text::head_and_tail(stream.trim_end(), max)
             ));
         }
+    }
+    if let Some(remark) = finished.remark {
+        output.push_str(&format!("\n{remark}"));
+    } else if may_be_confinement(&finished.exit, &stderr) {
+        output.push_str(CONFINED);
     }
     let cut = stdout.chars().count() + stderr.chars().count() > OUTPUT_CHARS_MAX;
     let mut outcome = Outcome::new(status, output);

@@ -5,8 +5,14 @@
 
 /// Time and fresh names.
 pub mod clock;
+/// What commands may reach.
+pub mod confine;
+/// Hooks and configuration, as they were.
+mod git_guard;
 /// The truth, on disk.
 pub mod journal;
+/// Between fork and exec.
+mod keeper;
 /// One writer a data folder.
 pub mod lock;
 /// Who answers.
@@ -33,6 +39,7 @@ use crate::agent::step::{Effect, Look};
 use crate::doors::Channels;
 use crate::gate::{self, Approved, GatePolicy};
 use crate::tools::{self, Action, Reach};
+use confine::Sandbox;
 use model::{Delta, Model, Patience, Request};
 use outputs::Outputs;
 use process::Processes;
@@ -50,6 +57,7 @@ pub struct World {
     pub patience: Patience,
     pub environment: Arc<Vec<(String, String)>>,
     pub surroundings: Surroundings,
+    pub sandbox: Arc<Sandbox>,
     pub channels: Channels,
     pub masks: Masks,
     pub data_dir: PathBuf,
@@ -146,12 +154,17 @@ impl World {
     async fn run_tool(&self, call: Approved<Call>, tool: &'static str, scene: &Scene) -> Event {
         let id = call.get().id.clone();
         let started = Instant::now();
-        let processes = Processes::new(self.environment.clone(), scene.cancel.clone());
         let Some(workspace) = scene.workspace.clone() else {
             let outcome = Outcome::failed("The workspace cannot be opened.");
             return Event::ToolFinished { call: id, outcome };
         };
         let outputs = Outputs::of(&self.data_dir, &scene.session);
+        let processes = Processes::new(
+            self.environment.clone(),
+            self.sandbox.clone(),
+            workspace.root(),
+            scene.cancel.clone(),
+        );
         let reach = Arc::new(Reach {
             session: scene.session.clone(),
             workspace,

@@ -1,10 +1,14 @@
 //! The one function that starts a process: [`Processes::run`].
 //!
-//! Every process gets a cleared environment with a safe list, its own session and process group, no terminal, and a time
-//! limit after which the whole group is killed. It decides nothing: what runs was approved before.
+//! Every process gets a cleared environment with a safe list, its own session and process group, no terminal, the
+//! workspace's [`Sandbox`], and a keeper that leaves none of its processes alive when it ends, is cancelled, or its time
+//! is up. It decides nothing: what runs was approved before.
 
 use crate::agent::event::CallId;
-use nix::sys::signal::{Signal, killpg};
+use crate::world::confine::Sandbox;
+use crate::world::git_guard::GitGuard;
+use crate::world::keeper;
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,11 +22,17 @@ use tokio_util::sync::CancellationToken;
 
 /// Kept of each stream: this much from its start and this much from its end (behaviour, section 3: 50 KB).
 const CAPTURE_END_BYTES: usize = 25_000;
-/// From TERM to KILL, when a group is stopped.
+/// From TERM to KILL, when a command is stopped.
 const KILL_GRACE: Duration = Duration::from_millis(500);
+/// From KILL to giving up on a process that is stuck in the kernel.
+const KILL_WAIT: Duration = Duration::from_secs(6);
 /// How long output is awaited after the process itself has ended, while a child of its own still holds the pipe.
 const PIPE_GRACE: Duration = Duration::from_millis(200);
 const GIT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Subcommands of git that are for nothing without the network.
+const GIT_REMOTE: &[&str] = &["clone", "fetch", "ls-remote", "pull", "push"];
+/// What the self-test's limit is.
+const PROOF_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Variables that processes inherit; no token and no key is among them.
 const SAFE_ENVIRONMENT: &[&str] = &[
@@ -59,6 +69,10 @@ pub struct Launch {
     pub timeout: Duration,
     /// What the process reads from standard input; nothing means `/dev/null`.
     pub stdin: Option<Vec<u8>>,
+    /// Whether it may use the network.
+    pub network: bool,
+    /// Whether hooks and configuration of the workspace's repository are put back afterwards.
+    pub guard_git: bool,
 }
 
 /// How a process ended.
@@ -79,6 +93,8 @@ pub struct Finished {
     pub stdout: Capture,
     pub stderr: Capture,
     pub duration_ms: u64,
+    /// What the confinement has to say about it, for the model and the person.
+    pub remark: Option<String>,
 }
 
 /// Bounded output: head and tail kept, the middle counted.
@@ -93,56 +109,167 @@ pub struct Capture {
 #[derive(Debug, Clone)]
 pub struct Processes {
     environment: Arc<Vec<(String, String)>>,
+    sandbox: Arc<Sandbox>,
+    /// What may be written.
+    workspace: PathBuf,
     cancel: CancellationToken,
 }
 
 impl Processes {
-    pub fn new(environment: Arc<Vec<(String, String)>>, cancel: CancellationToken) -> Self {
+    pub fn new(
+        environment: Arc<Vec<(String, String)>>,
+        sandbox: Arc<Sandbox>,
+        workspace: &Path,
+        cancel: CancellationToken,
+    ) -> Self {
         Self {
             environment,
+            sandbox,
+            workspace: workspace
+                .canonicalize()
+                .unwrap_or_else(|_| workspace.into()),
             cancel,
         }
     }
 
     /// Runs a process to its end, its time limit or the call's cancellation. Never fails: what went wrong is in `exit`.
     ///
-    /// A process that the command leaves behind in its group is killed with the group.
+    /// Whatever the command leaves behind is killed with it.
     pub async fn run(&self, _call: &CallId, launch: Launch) -> Finished {
         let started = Instant::now();
+        if let Some(why) = self.distrust().await {
+            return refused(why, started);
+        }
+        self.guarded(launch, started).await
+    }
+
+    /// What stands against starting anything here: found out once, before the first command.
+    ///
+    /// The text says what to set.
+    pub async fn distrust(&self) -> Option<String> {
+        if let Some(why) = self.sandbox.refusal() {
+            return Some(why);
+        }
+        let proven = self.sandbox.proven.get_or_init(|| self.prove()).await;
+        let why = proven.as_ref().err()?.clone();
+        self.sandbox.distrust(why)
+    }
+
+    /// The self-test: a confined process writes where it may, and fails to write where it may not.
+    async fn prove(&self) -> Result<(), String> {
+        if !self.sandbox.has_landlock() {
+            return Ok(());
+        }
+        let failed = |error: io::Error| format!("the self-test could not be made: {error}");
+        let folder = tempfile::Builder::new()
+            .prefix("journeyman-proof-")
+            .tempdir()
+            .map_err(failed)?;
+        let root = folder.path().canonicalize().map_err(failed)?;
+        let (inside, outside) = (root.join("inside"), root.join("outside"));
+        std::fs::create_dir(&inside).map_err(failed)?;
+        std::fs::create_dir(&outside).map_err(failed)?;
+        let script = "(echo x > ../outside/written) 2> /dev/null; echo x > written";
+        let launch = Launch {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), script.into()],
+            cwd: inside.clone(),
+            env: Vec::new(),
+            timeout: PROOF_TIMEOUT,
+            stdin: None,
+            network: false,
+            guard_git: false,
+        };
+        let test = Self {
+            workspace: inside.clone(),
+            cancel: CancellationToken::new(),
+            ..self.clone()
+        };
+        let finished = test.guarded(launch, Instant::now()).await;
+        match (
+            outside.join("written").exists(),
+            inside.join("written").exists(),
+        ) {
+            (false, true) => Ok(()),
+            (true, _) => Err("a forbidden write was not refused".into()),
+            (false, false) => Err(format!(
+                "an allowed write failed ({:?}: {})",
+                finished.exit,
+                finished.stderr.text().trim()
+            )),
+        }
+    }
+
+    async fn guarded(&self, launch: Launch, started: Instant) -> Finished {
+        let guard = match launch.guard_git && !self.sandbox.is_off() {
+            true => GitGuard::take(&self.workspace),
+            false => Ok(None),
+        };
+        let temp = tempfile::Builder::new().prefix("journeyman-").tempdir();
+        let (guard, temp) = match (guard, temp) {
+            (Ok(guard), Ok(temp)) => (guard, temp),
+            (Err(why), _) => {
+                return refused(format!("git's settings cannot be guarded: {why}"), started);
+            }
+            (_, Err(error)) => {
+                return refused(
+                    format!("no private folder for temporary files: {error}"),
+                    started,
+                );
+            }
+        };
+        let mut finished = self.start(launch, temp.path(), started).await;
+        if let Some(guard) = guard {
+            finished.remark = remark(guard.put_back());
+        }
+        // What a build left there can be much.
+        let _ = tokio::task::spawn_blocking(move || drop(temp)).await;
+        finished
+    }
+
+    /// The one function that starts a process.
+    async fn start(&self, launch: Launch, temp: &Path, started: Instant) -> Finished {
+        let temp = temp.canonicalize().unwrap_or_else(|_| temp.to_owned());
+        let enclosure =
+            match self
+                .sandbox
+                .enclose(&self.workspace, &temp, launch.network, launch.timeout)
+            {
+                Ok(enclosure) => enclosure,
+                Err(why) => return refused(why, started),
+            };
         let mut command = Command::new(&launch.program);
         command
             .args(&launch.args)
             .current_dir(&launch.cwd)
             .env_clear();
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(self.sandbox.variables(&temp));
         command.envs(launch.env.iter().map(|(name, value)| (name, value)));
         command.stdin(if launch.stdin.is_some() {
             Stdio::piped()
         } else {
             Stdio::null()
         });
-        command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe and touches no memory.
-        unsafe { command.pre_exec(|| nix::unistd::setsid().map(drop).map_err(io::Error::from)) };
-        let mut child = match command.spawn() {
-            Ok(child) => child,
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        // SAFETY: between fork and exec only system calls are made, on memory that is there already.
+        unsafe { command.pre_exec(move || enclosure.enter()) };
+        let mut kept = match command.spawn() {
+            Ok(child) => Kept(child),
             Err(error) => return not_started(&launch, &error, started),
         };
-        let group = Group::of(&child);
-        let input = child.stdin.take().zip(launch.stdin);
+        drop(command); // and with it the ruleset, which the command has taken with it
+        let input = kept.0.stdin.take().zip(launch.stdin);
         let writer = async move {
             if let Some((mut pipe, bytes)) = input {
                 // A process that does not read its input is no failure of ours.
                 let _ = pipe.write_all(&bytes).await;
             }
         };
-        let stdout = Reader::start(child.stdout.take());
-        let stderr = Reader::start(child.stderr.take());
+        let stdout = Reader::start(kept.0.stdout.take());
+        let stderr = Reader::start(kept.0.stderr.take());
         let exit = {
-            let ended = async { tokio::join!(child.wait(), writer).0 };
+            let ended = async { tokio::join!(kept.0.wait(), writer).0 };
             tokio::select! {
                 status = ended => Some(exit_of(status)),
                 () = tokio::time::sleep(launch.timeout) => None,
@@ -151,16 +278,18 @@ impl Processes {
         };
         let exit = exit.unwrap_or(Exit::TimedOut);
         if matches!(exit, Exit::TimedOut | Exit::Cancelled) {
-            group.signal(Signal::SIGTERM);
-            let _ = tokio::time::timeout(KILL_GRACE, child.wait()).await;
+            kept.signal(keeper::END);
+            let _ = tokio::time::timeout(KILL_GRACE, kept.0.wait()).await;
+            kept.signal(keeper::KILL_ALL);
+            let _ = tokio::time::timeout(KILL_WAIT, kept.0.wait()).await;
         }
-        group.signal(Signal::SIGKILL);
         let (stdout, stderr) = tokio::join!(stdout.end(), stderr.end());
         Finished {
             exit,
             stdout,
             stderr,
             duration_ms: elapsed_ms(started),
+            remark: None,
         }
     }
 
@@ -215,6 +344,8 @@ impl Processes {
                 .to_vec(),
             timeout: GIT_TIMEOUT,
             stdin,
+            network: args.first().is_some_and(|name| GIT_REMOTE.contains(name)),
+            guard_git: false,
         };
         self.run(call, launch).await
     }
@@ -264,30 +395,21 @@ impl Capture {
     }
 }
 
-/// A process group; killed when this is dropped, so that an abandoned effect leaves nothing behind.
-struct Group(Option<Pid>);
+/// A command's keeper; told to kill everything when this is dropped, so that an abandoned effect leaves nothing behind.
+struct Kept(Child);
 
-impl Group {
-    fn of(child: &Child) -> Self {
-        Self(
-            child
-                .id()
-                .and_then(|id| i32::try_from(id).ok())
-                .map(Pid::from_raw),
-        )
-    }
-
+impl Kept {
     fn signal(&self, signal: Signal) {
-        if let Some(group) = self.0 {
-            // The group may be gone already, which is what was wanted.
-            let _ = killpg(group, signal);
+        // Once it is reaped there is no id, and nothing left to signal.
+        if let Some(id) = self.0.id().and_then(|id| i32::try_from(id).ok()) {
+            let _ = kill(Pid::from_raw(id), signal);
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for Kept {
     fn drop(&mut self) {
-        self.signal(Signal::SIGKILL);
+        self.signal(keeper::KILL_ALL);
     }
 }
 
@@ -348,14 +470,36 @@ fn not_started(launch: &Launch, error: &io::Error, started: Instant) -> Finished
     let why = match error.kind() {
         io::ErrorKind::NotFound if launch.cwd.is_dir() => format!("not found: {}", launch.program),
         io::ErrorKind::NotFound => format!("the folder {} does not exist", launch.cwd.display()),
-        io::ErrorKind::PermissionDenied => format!("not executable: {}", launch.program),
+        io::ErrorKind::PermissionDenied => format!(
+            "not executable, or outside of what the sandbox lets commands read (sandbox_read in config/settings.toml): {}",
+            launch.program
+        ),
         _ => format!("{}: {error}", launch.program),
     };
+    refused(why, started)
+}
+
+fn refused(why: String, started: Instant) -> Finished {
     Finished {
         exit: Exit::NotStarted(why),
         stdout: Capture::default(),
         stderr: Capture::default(),
         duration_ms: elapsed_ms(started),
+        remark: None,
+    }
+}
+
+/// What became of git's settings.
+fn remark(put_back: Result<Vec<String>, String>) -> Option<String> {
+    match put_back {
+        Ok(changed) if changed.is_empty() => None,
+        Ok(changed) => Some(format!(
+            "Put back as before, because they run programs outside of the sandbox: {}. Only git itself, approved by the person, may change them.",
+            changed.join(", ")
+        )),
+        Err(why) => Some(format!(
+            "Attention, tell the person before git is used here: {why}."
+        )),
     }
 }
 

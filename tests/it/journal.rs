@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 fn opening() -> Event {
     Event::SessionStarted(Box::new(Opening {
+        sandbox: "off".into(),
         format: FORMAT,
         program: "journeyman test".into(),
         session: "s".into(),

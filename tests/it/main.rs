@@ -1,6 +1,7 @@
 //! One integration binary; one file a promise to the user.
 
 mod command_line;
+mod confine;
 mod conversation;
 mod crash;
 mod fake_model;

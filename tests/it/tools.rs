@@ -2,6 +2,7 @@
 
 use journeyman::agent::event::{Call, CallId, EffectClass, Outcome, Status};
 use journeyman::agent::plan::Plan;
+use journeyman::config::Settings;
 use journeyman::gate::{
     self, Approved, BUILT_IN, Circumstances, Facts, GatePolicy, GateSettings, PathFact, Place,
     ProgramFact, Ticket, Touch,
@@ -72,8 +73,16 @@ fn approved(call: Call, touches: &[Touch]) -> Approved<Call> {
     .unwrap_or_else(|verdict| panic!("the gate refuses {call:?}: {verdict:?}"))
 }
 
-fn processes() -> Processes {
-    Processes::new(Arc::new(safe_environment(&[])), CancellationToken::new())
+fn processes(workspace: &Path) -> Processes {
+    let environment = safe_environment(&[]);
+    let settings = Settings::demo(&workspace.join("nowhere"), crate::support::no_whatsapp());
+    let sandbox = settings.sandbox(&environment);
+    Processes::new(
+        Arc::new(environment),
+        sandbox,
+        workspace,
+        CancellationToken::new(),
+    )
 }
 
 fn bench() -> Bench {
@@ -81,7 +90,7 @@ fn bench() -> Bench {
     let workspace = Workspace::at(folder.path()).unwrap();
     let reach = Arc::new(Reach {
         workspace,
-        processes: processes(),
+        processes: processes(folder.path()),
         session: "s-1".into(),
         outputs: Outputs::of(&folder.path().join("data"), "s-1"),
     });
@@ -1170,7 +1179,7 @@ async fn says_why_git_can_not_be_used() {
     let workspace = Workspace::at(&bench.root().join("sub")).unwrap();
     let reach = Arc::new(Reach {
         workspace,
-        processes: processes(),
+        processes: processes(bench.root()),
         session: "s-2".into(),
         outputs: Outputs::of(bench.root(), "s-2"),
     });

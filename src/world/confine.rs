@@ -1,0 +1,472 @@
+//! What a command may reach, and whether the kernel holds it to that.
+//!
+//! Landlock for files (write: the workspace and a private temporary folder; read: the system and toolchains, never the
+//! rest of the home folder, never the program's own data), seccomp for the network and for ways around, limits on
+//! resources. It prepares; [`super::keeper`] applies it between fork and exec, and nothing here is ever applied to this
+//! program itself. What it does not do is said in `docs/safety.md`.
+
+/// System calls.
+mod filter;
+/// Files.
+pub mod rules;
+
+use crate::world::keeper::Enclosure;
+use filter::Reachable;
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::sysinfo::sysinfo;
+use rules::Plan;
+use seccompiler::BpfProgram;
+use serde::Deserialize;
+use std::env;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+/// From when the server's own limit has passed until the keeper acts by itself.
+const KEEPER_SLACK: Duration = Duration::from_secs(10);
+
+/// What a program may read anywhere, as far as the file's own mode lets it.
+const SYSTEM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc",
+    "/opt",
+    "/nix",
+    "/gnu",
+    "/snap",
+    "/home/linuxbrew/.linuxbrew",
+    "/proc",
+    "/sys/devices",
+    "/sys/fs/cgroup",
+    "/sys/kernel/mm",
+    // Where `/etc/resolv.conf` leads, and what NixOS calls the system.
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager/resolv.conf",
+    "/run/current-system",
+    "/mnt/wsl/resolv.conf",
+];
+/// Only root can read these at all, and nobody's tests need them.
+const SYSTEM_SECRETS: &[&str] = &[
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/etc/krb5.keytab",
+    "/etc/wireguard",
+    "/etc/NetworkManager/system-connections",
+    "/etc/kubernetes",
+    "/etc/ssh",
+];
+const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+];
+/// Semaphores and shared memory, which Python's multiprocessing and browsers need.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Below the home folder: toolchains, and how git knows its person.
+const HOME_READ: &[&str] = &[
+    ".asdf",
+    ".bun",
+    ".cabal",
+    ".cache/go-build",
+    ".cache/ms-playwright",
+    ".cache/pip",
+    ".cache/pypoetry",
+    ".cache/uv",
+    ".cargo",
+    ".config/git",
+    ".deno",
+    ".dotnet",
+    ".gem",
+    ".ghcup",
+    ".gitconfig",
+    ".gitignore",
+    ".gitignore_global",
+    ".hex",
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".local/share/uv",
+    ".m2/repository",
+    ".mix",
+    ".nuget/packages",
+    ".nvm",
+    ".opam",
+    ".poetry",
+    ".pub-cache",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".rvm",
+    ".sdkman",
+    ".stack",
+    ".volta",
+    "go",
+    "miniconda3",
+];
+/// Below the home folder, wherever a root may lead.
+const HOME_SECRETS: &[&str] = &[
+    ".aws",
+    ".azure",
+    ".bash_history",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/git/credentials",
+    ".docker",
+    ".gem/credentials",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".local/share/keyrings",
+    ".mozilla",
+    ".netrc",
+    ".npmrc",
+    ".password-store",
+    ".pypirc",
+    ".ssh",
+    ".zsh_history",
+];
+/// Variables that name a toolchain's folder.
+const TOOLCHAIN_VARIABLES: &[&str] = &[
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "GOPATH",
+    "GOMODCACHE",
+    "JAVA_HOME",
+    "NVM_DIR",
+    "PYENV_ROOT",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
+/// How much confinement is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Nothing starts where the kernel cannot confine it.
+    Required,
+    /// What the kernel has.
+    BestEffort,
+    Off,
+}
+
+/// The settings, as in `config/settings.toml`.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    pub mode: Mode,
+    /// Folders that may be read besides the known ones; `~/` is the home folder.
+    pub read: Vec<String>,
+    /// Folders that may be written besides the workspace.
+    pub write: Vec<String>,
+    /// Whether commands may connect to sockets in the file system even where the kernel cannot tell which.
+    pub unix_sockets: bool,
+    pub limits: ProcessLimits,
+}
+
+/// Limits of every process that a command starts; 0 sets none.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessLimits {
+    /// Of the user, besides those that run already.
+    pub processes_max: u64,
+    pub open_files_max: u64,
+    pub file_bytes_max: u64,
+    pub memory_bytes_max: u64,
+}
+
+/// The program's own files.
+#[derive(Debug, Clone, Default)]
+pub struct Own {
+    /// Neither read nor written: data, `.env`.
+    pub hidden: Vec<PathBuf>,
+    /// Not written: settings and rules.
+    pub settled: Vec<PathBuf>,
+}
+
+/// What holds for every command of this program.
+#[derive(Debug)]
+pub struct Sandbox {
+    mode: Mode,
+    landlock_abi: i32,
+    unix_sockets: bool,
+    read: Vec<PathBuf>,
+    write: Vec<PathBuf>,
+    denied: Vec<PathBuf>,
+    read_only: Vec<PathBuf>,
+    limits: ProcessLimits,
+    home: Option<PathBuf>,
+    /// Without and with the network.
+    filters: [OnceLock<Result<Arc<Vec<BpfProgram>>, String>>; 2],
+    /// The self-test, once, before the first command.
+    pub(super) proven: OnceCell<Result<(), String>>,
+}
+
+impl Sandbox {
+    /// Looks at the machine. Cheap: nothing is tried before the first command.
+    pub fn new(wanted: &Wanted, own: &Own, environment: &[(String, String)]) -> Arc<Self> {
+        let value = |name: &str| {
+            let (_, value) = environment.iter().find(|(known, _)| known == name)?;
+            Some(PathBuf::from(value)).filter(|path| path.is_absolute())
+        };
+        let home = value("HOME").and_then(|path| path.canonicalize().ok());
+        let below_home = |names: &[&str]| {
+            let home = home.as_deref();
+            let join = |name: &&str| Some(home?.join(name));
+            names.iter().filter_map(join).collect::<Vec<PathBuf>>()
+        };
+        let path = environment.iter().find(|(name, _)| name == "PATH");
+        let programs = path
+            .into_iter()
+            .flat_map(|(_, path)| env::split_paths(path));
+        let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+        read.extend(below_home(HOME_READ));
+        read.extend(TOOLCHAIN_VARIABLES.iter().filter_map(|name| value(name)));
+        read.extend(programs.flat_map(|folder| program_roots(folder, home.as_deref())));
+        let named = |paths: &[String]| -> Vec<PathBuf> {
+            paths
+                .iter()
+                .map(|path| at_home(path, home.as_deref()))
+                .collect()
+        };
+        read.extend(named(&wanted.read));
+        let mut denied = own.hidden.clone();
+        denied.extend(below_home(HOME_SECRETS));
+        denied.extend(
+            value("CARGO_HOME")
+                .into_iter()
+                .flat_map(|cargo| ["credentials", "credentials.toml"].map(|name| cargo.join(name))),
+        );
+        if nix::unistd::geteuid().is_root() {
+            denied.extend(SYSTEM_SECRETS.iter().map(PathBuf::from));
+        }
+        let landlock_abi = match wanted.mode {
+            Mode::Off => 0,
+            Mode::Required | Mode::BestEffort => rules::kernel_abi(),
+        };
+        Arc::new(Self {
+            mode: wanted.mode,
+            landlock_abi,
+            unix_sockets: wanted.unix_sockets,
+            read: real(read),
+            write: real(named(&wanted.write)),
+            denied: denied.iter().map(|path| real_or_same(path)).collect(),
+            read_only: own.settled.iter().map(|path| real_or_same(path)).collect(),
+            limits: wanted.limits,
+            home,
+            filters: Default::default(),
+            proven: OnceCell::new(),
+        })
+    }
+
+    /// What confines commands, in a few words: for `doctor`, the journal and the chat.
+    pub fn state(&self) -> String {
+        match (self.mode, self.landlock_abi) {
+            (Mode::Off, _) => "off".into(),
+            (Mode::Required, 0) => "none: the kernel has no Landlock, so no command starts".into(),
+            (Mode::BestEffort, 0) => "seccomp only: the kernel has no Landlock".into(),
+            (_, abi) => format!("landlock abi {abi}, seccomp"),
+        }
+    }
+
+    pub fn is_off(&self) -> bool {
+        self.mode == Mode::Off
+    }
+
+    /// Whether files are confined.
+    pub fn has_landlock(&self) -> bool {
+        self.landlock_abi > 0
+    }
+
+    /// Why nothing may start on this machine, and what would change that.
+    pub fn refusal(&self) -> Option<String> {
+        (self.mode == Mode::Required && self.landlock_abi == 0).then(|| {
+            format!("this kernel has no Landlock (Linux 5.13 and newer have it, unless `lsm=` leaves it out). {TO_CHANGE}")
+        })
+    }
+
+    /// What the self-test's failure means: `None` where it goes on without.
+    pub(super) fn distrust(&self, why: String) -> Option<String> {
+        match self.mode {
+            Mode::Required => Some(format!("the sandbox does not hold: {why}. {TO_CHANGE}")),
+            Mode::BestEffort | Mode::Off => {
+                tracing::warn!("the sandbox does not hold: {why}");
+                None
+            }
+        }
+    }
+
+    /// Prepares the confinement of one command.
+    ///
+    /// # Errors
+    /// In words, where it cannot be made; the command must not start then.
+    pub fn enclose(
+        &self,
+        workspace: &Path,
+        temp: &Path,
+        network: bool,
+        limit: Duration,
+    ) -> Result<Enclosure, String> {
+        let (ruleset, filters) = match self.mode {
+            Mode::Off => (None, Arc::default()),
+            Mode::Required | Mode::BestEffort => (
+                self.ruleset(workspace, temp, network)?,
+                self.filters(network)?,
+            ),
+        };
+        Ok(Enclosure {
+            ruleset,
+            filters,
+            rlimits: self.rlimits(),
+            unprivileged: self.mode != Mode::Off,
+            limit: limit.saturating_add(KEEPER_SLACK),
+        })
+    }
+
+    fn ruleset(
+        &self,
+        workspace: &Path,
+        temp: &Path,
+        network: bool,
+    ) -> Result<Option<OwnedFd>, String> {
+        if self.landlock_abi == 0 {
+            return Ok(None);
+        }
+        let worktree = rules::worktree_folders(workspace);
+        let mut write: Vec<&Path> = vec![workspace, temp, Path::new(SHARED_MEMORY)];
+        write.extend(self.write.iter().map(PathBuf::as_path));
+        if let Some((own, common)) = &worktree {
+            write.extend([own.as_path(), common.as_path()]);
+        }
+        rules::ruleset(&Plan {
+            read: self.read.iter().map(PathBuf::as_path).collect(),
+            write,
+            devices: DEVICES.iter().map(Path::new).collect(),
+            denied: self.denied.iter().map(PathBuf::as_path).collect(),
+            read_only: self.read_only.iter().map(PathBuf::as_path).collect(),
+            network,
+            unix_sockets: self.unix_sockets,
+        })
+    }
+
+    fn filters(&self, network: bool) -> Result<Arc<Vec<BpfProgram>>, String> {
+        let make = || {
+            let reachable = Reachable {
+                network,
+                unix_sockets: self.unix_sockets
+                    || self.landlock_abi >= rules::ABI_WITH_UNIX_SOCKETS,
+                landlock_abi: self.landlock_abi,
+            };
+            filter::programs(reachable).map(Arc::new)
+        };
+        self.filters[usize::from(network)].get_or_init(make).clone()
+    }
+
+    fn rlimits(&self) -> Vec<(Resource, u64)> {
+        let limits = &self.limits;
+        // The kernel counts all processes and threads of the user: those that are there must not use it up.
+        let running = sysinfo().map_or(0, |info| u64::from(info.process_count()));
+        let processes = match limits.processes_max {
+            0 => 0,
+            more => running.saturating_add(more),
+        };
+        let wanted = [
+            (Resource::RLIMIT_NPROC, processes),
+            (Resource::RLIMIT_NOFILE, limits.open_files_max),
+            (Resource::RLIMIT_FSIZE, limits.file_bytes_max),
+            (Resource::RLIMIT_AS, limits.memory_bytes_max),
+        ];
+        let lower = |(resource, max): (Resource, u64)| {
+            let (_, hard) = getrlimit(resource).ok()?;
+            (max > 0).then(|| (resource, max.min(hard)))
+        };
+        wanted.into_iter().filter_map(lower).collect()
+    }
+
+    /// Variables that send caches to where they may be written. The person's own caches are only read: what a command
+    /// left there would run outside, with the next build of the person.
+    pub fn variables(&self, temp: &Path) -> Vec<(String, String)> {
+        let mut variables: Vec<_> = ["TMPDIR", "TMP", "TEMP"]
+            .map(|name| (name.to_owned(), temp.to_string_lossy().into_owned()))
+            .into();
+        if !self.has_landlock() {
+            return variables;
+        }
+        let writable = |name: &str| {
+            let folder = self.home.as_ref().map(|home| home.join(name));
+            folder.is_some_and(|folder| self.write.iter().any(|root| folder.starts_with(root)))
+        };
+        for (cache, variable, folder) in [
+            (".cache", "XDG_CACHE_HOME", "cache"),
+            (".cache/go-build", "GOCACHE", "cache/go-build"),
+            (".npm", "npm_config_cache", "cache/npm"),
+        ] {
+            if !writable(cache) {
+                let folder = temp.join(folder).to_string_lossy().into_owned();
+                variables.push((variable.to_owned(), folder));
+            }
+        }
+        variables
+    }
+}
+
+const TO_CHANGE: &str = "To run with what there is, set sandbox = \"best-effort\" in config/settings.toml; to run \
+                         without, \"off\"";
+
+/// A folder of `PATH`, and with `bin` what stands beside it (`lib`, `share`), unless that were the whole home folder.
+fn program_roots(folder: PathBuf, home: Option<&Path>) -> Vec<PathBuf> {
+    let too_much = |path: &Path| {
+        let at_home = |home: &Path| home.starts_with(path) || path == home.join(".local");
+        !path.is_absolute() || path == Path::new("/") || home.is_some_and(at_home)
+    };
+    let prefix = folder
+        .parent()
+        .filter(|_| folder.ends_with("bin"))
+        .map(Path::to_owned);
+    [Some(folder), prefix]
+        .into_iter()
+        .flatten()
+        .filter(|path| !too_much(path))
+        .collect()
+}
+
+fn at_home(path: &str, home: Option<&Path>) -> PathBuf {
+    match (path.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
+    }
+}
+
+/// Those that exist, with links followed, none below another.
+fn real(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut real: Vec<PathBuf> = paths
+        .iter()
+        .filter(|path| path.is_absolute())
+        .filter_map(|path| path.canonicalize().ok())
+        .collect();
+    real.sort();
+    real.dedup_by(|later, earlier| later.starts_with(&*earlier));
+    real
+}
+
+fn real_or_same(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}

@@ -1,0 +1,194 @@
+//! What Landlock lets a command reach: roots to read, folders to write, and what is cut out of them.
+//!
+//! Landlock only adds: a right on a folder is a right on everything below, and nothing below can be taken away. What
+//! is to stay out of reach is therefore left out, by granting its neighbours one by one; new neighbours then have no
+//! rights. That is right for a home folder, and too dear for a workspace's `.git`: see [`crate::world::git_guard`].
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, Scope,
+};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::libc;
+use nix::sys::stat::{Mode, SFlag, fstat};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// The newest that is known here; the crate goes on with what the kernel has.
+const NEWEST: ABI = ABI::V9;
+/// Since this version, sockets in the file system follow the rules too (Linux 7.1).
+pub const ABI_WITH_UNIX_SOCKETS: i32 = 9;
+
+/// What may be done below a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// Also execute.
+    Read,
+    Write,
+    /// A device: read and write, make nothing.
+    Device,
+}
+
+/// Everything that one ruleset is made of. Paths are absolute; those that do not exist are passed over.
+#[derive(Debug, Default)]
+pub struct Plan<'a> {
+    pub read: Vec<&'a Path>,
+    pub write: Vec<&'a Path>,
+    pub devices: Vec<&'a Path>,
+    /// Left out of all of the above.
+    pub denied: Vec<&'a Path>,
+    /// Left out of what may be written.
+    pub read_only: Vec<&'a Path>,
+    pub network: bool,
+    /// Whether sockets in the file system are left alone.
+    pub unix_sockets: bool,
+}
+
+/// Landlock's version in this kernel; 0 where it is missing or switched off.
+pub fn kernel_abi() -> i32 {
+    const VERSION: u32 = 1;
+    // SAFETY: this form of the call only asks for a number.
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0_usize,
+            VERSION,
+        )
+    };
+    i32::try_from(version).unwrap_or(0).max(0)
+}
+
+/// The ruleset, ready to be applied; `None` where the kernel has no Landlock.
+///
+/// # Errors
+/// In words; nothing may be started then.
+pub fn ruleset(plan: &Plan<'_>) -> Result<Option<OwnedFd>, String> {
+    let fail = |error: RulesetError| format!("the Landlock rules cannot be made: {error}");
+    let mut handled = AccessFs::from_all(NEWEST);
+    if plan.unix_sockets {
+        handled.remove(AccessFs::ResolveUnix);
+    }
+    let mut ruleset = Ruleset::default().handle_access(handled).map_err(fail)?;
+    ruleset = ruleset.scope(Scope::from_all(NEWEST)).map_err(fail)?;
+    if !plan.network {
+        ruleset = ruleset
+            .handle_access(AccessNet::from_all(NEWEST))
+            .map_err(fail)?;
+    }
+    let mut grants = Grants {
+        ruleset: ruleset.create().map_err(fail)?,
+        handled,
+        plan,
+    };
+    for path in &plan.read {
+        grants = grants.add(path, Right::Read).map_err(fail)?;
+    }
+    for path in &plan.devices {
+        grants = grants.add(path, Right::Device).map_err(fail)?;
+    }
+    for path in &plan.write {
+        grants = grants.add(path, Right::Write).map_err(fail)?;
+    }
+    Ok(grants.ruleset.into())
+}
+
+struct Grants<'a> {
+    ruleset: RulesetCreated,
+    handled: BitFlags<AccessFs>,
+    plan: &'a Plan<'a>,
+}
+
+impl Grants<'_> {
+    fn add(self, path: &Path, right: Right) -> Result<Self, RulesetError> {
+        if self.plan.denied.iter().any(|one| path.starts_with(one)) {
+            return Ok(self);
+        }
+        let below = |list: &[&Path]| list.iter().any(|one| path.starts_with(one));
+        let right = match right {
+            Right::Write if below(&self.plan.read_only) => Right::Read,
+            other => other,
+        };
+        let above = |list: &[&Path]| {
+            let holds = |one: &&Path| one.starts_with(path) && one.symlink_metadata().is_ok();
+            list.iter().any(holds)
+        };
+        let cut = above(&self.plan.denied) || right == Right::Write && above(&self.plan.read_only);
+        if !cut {
+            return self.rule(path, right);
+        }
+        let mut grants = self.names_only(path)?;
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            // A link grants nothing by itself: where it leads has rules of its own.
+            if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
+                grants = grants.add(&entry.path(), right)?;
+            }
+        }
+        Ok(grants)
+    }
+
+    fn rule(self, path: &Path, right: Right) -> Result<Self, RulesetError> {
+        let access = match right {
+            Right::Read => AccessFs::from_read(NEWEST),
+            Right::Write => AccessFs::from_all(NEWEST),
+            Right::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
+        };
+        self.grant(path, access)
+    }
+
+    fn names_only(self, path: &Path) -> Result<Self, RulesetError> {
+        self.grant(path, AccessFs::ReadDir.into())
+    }
+
+    fn grant(mut self, path: &Path, access: BitFlags<AccessFs>) -> Result<Self, RulesetError> {
+        // The path is canonical: a link that took its place since grants nothing.
+        let flags = OFlag::O_PATH | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
+        let Ok(opened) = open(path, flags, Mode::empty()) else {
+            return Ok(self);
+        };
+        let access = access & self.handled;
+        let access = match kind_of(&opened) {
+            Ok(SFlag::S_IFDIR) => access,
+            Ok(SFlag::S_IFLNK) | Err(_) => return Ok(self),
+            Ok(_) => access & AccessFs::from_file(NEWEST),
+        };
+        if !access.is_empty() {
+            self.ruleset = self.ruleset.add_rule(PathBeneath::new(opened, access))?;
+        }
+        Ok(self)
+    }
+}
+
+fn kind_of(opened: &OwnedFd) -> Result<SFlag, Errno> {
+    Ok(SFlag::from_bits_truncate(fstat(opened)?.st_mode) & SFlag::S_IFMT)
+}
+
+/// The folders outside of the workspace that git writes, where the workspace is a linked worktree: its own, and the
+/// repository's common one. Only where the repository says so itself: what the workspace says could be made up.
+pub fn worktree_folders(root: &Path) -> Option<(PathBuf, PathBuf)> {
+    const POINTER_BYTES_MAX: u64 = 4096;
+    let pointer = root.join(".git");
+    let small = |path: &Path| {
+        let meta = path.symlink_metadata().ok()?;
+        (meta.is_file() && meta.len() <= POINTER_BYTES_MAX).then_some(())?;
+        fs::read_to_string(path).ok()
+    };
+    let text = small(&pointer)?;
+    let own = root
+        .join(text.strip_prefix("gitdir:")?.trim())
+        .canonicalize()
+        .ok()?;
+    let worktrees = own.parent()?;
+    let common = worktrees.parent()?;
+    let points_back = Path::new(small(&own.join("gitdir"))?.trim())
+        .canonicalize()
+        .ok()?
+        == pointer.canonicalize().ok()?;
+    let is_repository = ["HEAD", "objects", "refs"]
+        .iter()
+        .all(|name| common.join(name).exists());
+    (points_back && is_repository && worktrees.file_name()? == "worktrees")
+        .then(|| (own.clone(), common.to_owned()))
+}
