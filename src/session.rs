@@ -135,6 +135,9 @@ impl Session {
                     return self.drain().await;
                 }
                 Decision::Perform(effect) => {
+                    if let Effect::Send { .. } = *effect {
+                        self.project()?; // whoever reads a question may answer it at once
+                    }
                     self.record(effect.intent())?; // in the journal before the effect
                     self.start(*effect);
                 }

@@ -131,7 +131,7 @@ fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
 fn is_about(message: &Inbound, question: &Question) -> bool {
     match &message.about {
         None => true,
-        Some(id) => question.asked_in.is_empty() || question.asked_in.contains(id),
+        Some(id) => question.asked_in.contains(id),
     }
 }
 

@@ -141,7 +141,11 @@ async fn an_open_question_survives_kill_9_and_its_answer_works() {
         "the same webhook again is nothing new"
     );
     assert_eq!(served.says("wamid.2", "yes").await, 200);
-    assert!(served.hears().await.text.contains("Approved"));
+    let mut heard = served.hears().await.text;
+    if heard.starts_with("(sent again") {
+        heard = served.hears().await.text; // killed before it was known that the question had arrived
+    }
+    assert!(heard.contains("Approved"), "{heard}");
     assert_eq!(served.hears().await.text, "It ran.");
     let proof = fs::read_to_string(served.program.workspace().join("proof.txt"));
     assert_eq!(proof.expect("the proof"), "ran\n");

@@ -156,13 +156,16 @@ impl Rig {
 
     /// The code and the text of the next question.
     pub async fn question(&mut self) -> (String, String) {
-        self.until(|event| match event {
-            Event::ApprovalAsked {
-                approval, question, ..
-            } => Some((approval.clone(), question.clone())),
-            _ => None,
-        })
-        .await
+        let asked = self
+            .until(|event| match event {
+                Event::ApprovalAsked {
+                    approval, question, ..
+                } => Some((approval.clone(), question.clone())),
+                _ => None,
+            })
+            .await;
+        self.message(OutgoingKind::Question).await;
+        asked
     }
 
     /// Stops at the safe point, and starts again as another process would.
