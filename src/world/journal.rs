@@ -15,6 +15,8 @@ use thiserror::Error;
 pub const FORMAT: u32 = 1;
 
 const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+/// Torn ends kept of one journal at one place.
+const TORN_FILES_MAX: u32 = 1_000;
 /// `,"hash":"` + 64 digits + `"}`
 const HASH_FIELD_BYTES: usize = 9 + 64 + 2;
 
@@ -95,11 +97,7 @@ impl Journal {
         };
         let record = journal.append(journal.next(at, first))?;
         journal.sync()?;
-        if let Some(folder) = path.parent() {
-            File::open(folder)
-                .and_then(|folder| folder.sync_all())
-                .map_err(fail("sync the folder of"))?;
-        }
+        sync_folder_of(path).map_err(fail("sync the folder of"))?;
         Ok((journal, record))
     }
 
@@ -139,9 +137,10 @@ impl Journal {
         if end.torn > 0 {
             set_aside(path, end.bytes, end.torn).map_err(fail("set aside the torn end of"))?;
             file.set_len(end.bytes)
-                .and_then(|()| file.sync_all())
                 .map_err(fail("cut the torn end of"))?;
         }
+        // What the process before wrote may not be on disk yet, and from here on it counts.
+        file.sync_all().map_err(fail("sync"))?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -243,10 +242,53 @@ fn set_aside(path: &Path, from: u64, bytes: u64) -> io::Result<()> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(from))?;
     file.take(bytes).read_to_end(&mut tail)?;
-    let aside = path.with_extension(format!("torn-{from}"));
-    let mut kept = File::create(aside)?;
+    let mut kept = unused_name(path, from)?;
     kept.write_all(&tail)?;
-    kept.sync_all()
+    kept.sync_all()?;
+    sync_folder_of(path)
+}
+
+/// A line can be torn at the same place twice: what was kept before stays.
+fn unused_name(path: &Path, from: u64) -> io::Result<File> {
+    let name = |again| match again {
+        0 => path.with_extension(format!("torn-{from}")),
+        again => path.with_extension(format!("torn-{from}-{again}")),
+    };
+    let unused = (0..TORN_FILES_MAX).find(|again| !name(*again).exists());
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(name(unused.unwrap_or(TORN_FILES_MAX)))
+}
+
+/// A new file is there after a power cut only once its folder is on disk.
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// The folder of the journals, on disk with the folder that it is in.
+///
+/// # Errors
+/// Where it cannot be made.
+pub fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder)?;
+    folder
+        .ancestors()
+        .take(2)
+        .try_for_each(|made| sync_folder_of(made).or_else(unsupported))
+}
+
+/// Some file systems cannot sync a folder that is not ours; the journal's own folder is checked with every new journal.
+fn unsupported(_: io::Error) -> io::Result<()> {
+    Ok(())
 }
 
 /// Where the intact part of a journal ends.
