@@ -28,17 +28,18 @@ impl Style {
     }
 
     fn wrap(self, code: &str, text: &str) -> String {
+        let text = harmless(text);
         if self.colour {
             format!("\x1b[{code}m{text}\x1b[0m")
         } else {
-            text.to_owned()
+            text
         }
     }
 
     /// A message, with the lines of a diff in it coloured.
     pub fn message(self, text: &str) -> String {
         if !self.colour || !text.contains("\n@@ ") {
-            return text.to_owned();
+            return harmless(text);
         }
         let mut in_diff = false;
         let lines = text.lines().map(|line| {
@@ -50,11 +51,24 @@ impl Style {
                 Some('+') if in_diff => self.wrap("32", line),
                 Some('-') if in_diff => self.wrap("31", line),
                 Some('@') if in_diff => self.wrap("36", line),
-                _ => line.to_owned(),
+                _ => harmless(line),
             }
         });
         lines.collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Words of a model or a file, which must not move the cursor or worse: control characters are shown as `\u{1b}`.
+pub fn harmless(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if c.is_control() => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
 }
 
 /// One short line about what is being done, for events that are worth one.
