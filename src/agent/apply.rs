@@ -8,6 +8,7 @@ use crate::agent::event::{
     Record, Status, Timestamp,
 };
 use crate::agent::state::{Outgoing, Pending, Phase, Question, Stage, State, Stop, Ticket, Turn};
+use crate::agent::{recovery, wording};
 use crate::gate::Pattern;
 use thiserror::Error;
 
@@ -30,13 +31,25 @@ pub fn apply(state: &mut State, record: &Record) -> Result<(), Illegal> {
     if record.seq != state.seq + 1 {
         return illegal(format!("line {} after line {}", record.seq, state.seq));
     }
-    state.now = state.now.max(record.at);
+    pass_time(state, record);
     happen(state, &record.event).map_err(|error| Illegal {
         what: format!("line {}: {}", record.seq, error.what),
     })?;
     state.seq = record.seq;
     state.head.clone_from(&record.hash);
     Ok(())
+}
+
+/// Time without work is not the turn's: somebody else was waited for, or no process was there.
+fn pass_time(state: &mut State, record: &Record) {
+    let idle = state.waits_for_person() || matches!(record.event, Event::Interrupted { .. });
+    let gap = record.at.since(state.now);
+    state.now = state.now.max(record.at);
+    if let Some(turn) = &mut state.turn
+        && (idle || turn.interrupted)
+    {
+        turn.waited_ms += gap;
+    }
 }
 
 fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
@@ -96,7 +109,6 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             expires_at,
             pattern,
         } => {
-            let asked_at = state.now;
             let pending = pending(state, call)?;
             let in_doubt = matches!(pending.stage, Stage::InDoubt(..));
             if !in_doubt && !matches!(pending.stage, Stage::Judged(..)) {
@@ -106,7 +118,6 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
                 approval: approval.clone(),
                 digest: digest.clone(),
                 expires_at: *expires_at,
-                asked_at,
                 pattern: pattern.clone(),
                 asked_in: Vec::new(),
                 in_doubt,
@@ -355,14 +366,12 @@ fn pass_on_steering(state: &mut State) {
     }
 }
 
-/// The call of an open question, and the question; the time waited for it is not the turn's.
+/// The call of an open question, and the question.
 fn close_question<'a>(
     state: &'a mut State,
     code: &str,
 ) -> Result<(&'a mut Pending, Question), Illegal> {
-    let now = state.now;
-    let turn = turn(state)?;
-    let Phase::Calls(calls) = &mut turn.phase else {
+    let Phase::Calls(calls) = &mut turn(state)?.phase else {
         return illegal(format!("no question {code} is open"));
     };
     for pending in calls {
@@ -373,7 +382,6 @@ fn close_question<'a>(
             continue;
         }
         let question = question.clone();
-        turn.waited_ms += now.since(question.asked_at);
         return Ok((pending, question));
     }
     illegal(format!("no question {code} is open"))
@@ -410,7 +418,11 @@ fn approve(
 fn refuse(state: &mut State, code: &str, by: &By, reason: Option<&str>) -> Result<(), Illegal> {
     take_word(state, by)?;
     let (pending, question) = close_question(state, code)?;
-    pending.stage = Stage::Finished(refusal(&question, "the person refused", reason));
+    let outcome = match question.in_doubt {
+        true => wording::left_in_doubt("The person chose not to run it again."),
+        false => refusal("the person refused", reason),
+    };
+    pending.stage = Stage::Finished(outcome);
     notice(state, "denied", &[("code", code)]);
     finish_round(state);
     Ok(())
@@ -418,21 +430,17 @@ fn refuse(state: &mut State, code: &str, by: &By, reason: Option<&str>) -> Resul
 
 fn expire(state: &mut State, code: &str) -> Result<(), Illegal> {
     let (pending, question) = close_question(state, code)?;
-    pending.stage = Stage::Finished(refusal(
-        &question,
-        "nobody answered the approval question in time",
-        None,
-    ));
+    let outcome = match question.in_doubt {
+        true => wording::left_in_doubt("Nobody answered in time whether to run it again."),
+        false => refusal("nobody answered the approval question in time", None),
+    };
+    pending.stage = Stage::Finished(outcome);
     notice(state, "expired", &[("code", code)]);
     finish_round(state);
     Ok(())
 }
 
-fn refusal(question: &Question, who: &str, reason: Option<&str>) -> Outcome {
-    if question.in_doubt {
-        let text = "Interrupted; it may or may not have run. The person chose not to run it again. Check its effects before you rely on them.";
-        return Outcome::new(Status::Unknown, text);
-    }
+fn refusal(who: &str, reason: Option<&str>) -> Outcome {
     let reason = reason
         .map(|reason| format!(": {reason}"))
         .unwrap_or_default();
@@ -455,7 +463,9 @@ fn resume(state: &mut State, by: &By) -> Result<(), Illegal> {
     take_word(state, by)?;
     notice(state, "resuming", &[]);
     match &mut state.turn {
-        Some(turn) if turn.interrupted => turn.interrupted = false,
+        Some(turn) if turn.interrupted => {
+            turn.interrupted = false;
+        }
         Some(_) => return illegal("a turn that goes on cannot be resumed"),
         None => state.turn = Some(Turn::begin(state.now, state.plan.done())),
     }
@@ -504,6 +514,7 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
             stage: Stage::Proposed,
             ticket: None,
             expect: None,
+            may_have_run: false,
         };
         Phase::Calls(answer.calls.iter().map(proposed).collect())
     } else if state.steering.is_empty() {
@@ -530,13 +541,16 @@ fn probed(state: &mut State, id: &CallId, probe: &Probe) -> Result<(), Illegal> 
     let Stage::InDoubt(facts, None) = &pending.stage else {
         return illegal(format!("call {id} is not in doubt"));
     };
-    pending.stage = match probe {
+    match probe {
         // It provably did not run, so its approval was not spent.
-        Probe::DidNotHappen | Probe::Harmless => Stage::Proposed,
-        Probe::Happened { .. } | Probe::Unclear { .. } => {
-            Stage::InDoubt(facts.clone(), Some(probe.clone()))
+        Probe::DidNotHappen | Probe::Harmless => {
+            pending.stage = Stage::Proposed;
+            pending.may_have_run = false;
         }
-    };
+        Probe::Happened { .. } | Probe::Unclear { .. } => {
+            pending.stage = Stage::InDoubt(facts.clone(), Some(probe.clone()));
+        }
+    }
     Ok(())
 }
 
@@ -545,8 +559,13 @@ fn finish(state: &mut State, id: &CallId, outcome: &Outcome) -> Result<(), Illeg
     if let Stage::Finished(_) = pending.stage {
         return illegal(format!("call {id} ends twice"));
     }
+    // Found in place: nobody has its diff any more, but its files are this session's all the same.
+    let found = matches!(pending.stage, Stage::InDoubt(..)) && outcome.status == Status::Done;
+    let expect = pending.expect.take().filter(|_| found);
     pending.stage = Stage::Finished(outcome.clone());
     pending.ticket = None;
+    let files = expect.into_iter().flat_map(|expect| expect.files);
+    state.changed.extend(files.map(|file| file.path));
     state
         .changed
         .extend(outcome.changes.iter().map(|change| change.path.clone()));
@@ -658,12 +677,14 @@ fn interrupt(
     asking: bool,
     sending: bool,
 ) -> Result<(), Illegal> {
+    let halts = recovery::halts(state);
     for id in calls {
         let pending = pending(state, id)?;
         let Stage::Running(facts) = &pending.stage else {
             return illegal(format!("call {id} was not running"));
         };
         pending.stage = Stage::InDoubt(facts.clone(), None);
+        pending.may_have_run = true;
     }
     if sending {
         let mark = state.texts.say("repeated", &[]);
@@ -671,19 +692,20 @@ fn interrupt(
             return illegal("nothing was being sent");
         };
         front.sending = false;
-        front.text.insert_str(0, &mark);
+        if !front.text.starts_with(&mark) {
+            front.text.insert_str(0, &mark);
+        }
     }
-    let waits = state.waits_for_person();
     let Some(turn) = &mut state.turn else {
         return Ok(());
     };
+    let round = turn.round.to_string();
     if asking {
         turn.phase = Phase::Ready;
         turn.round -= 1;
     }
-    if !waits && !turn.interrupted {
+    if halts {
         turn.interrupted = true;
-        let round = turn.round.to_string();
         notice(state, "interrupted", &[("round", &round)]);
     }
     Ok(())

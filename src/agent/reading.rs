@@ -118,6 +118,13 @@ fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
             phase: Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_),
             ..
         }) => None,
+        Some(Turn {
+            interrupted: true, ..
+        }) => Some(taken(
+            message,
+            Reading::Steering,
+            Some(say(state, "steering_interrupted", &[])),
+        )),
         Some(_) => Some(taken(
             message,
             Reading::Steering,

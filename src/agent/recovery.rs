@@ -3,7 +3,7 @@
 //! Never guesses: what cannot be known is put to the person (behaviour, section 4).
 
 use crate::agent::event::{EffectClass, Event, Probe};
-use crate::agent::state::{Phase, Stage, State};
+use crate::agent::state::{Phase, Stage, State, Stop};
 
 /// What follows from a class and what a probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,16 +50,26 @@ pub fn on_start(state: &State) -> Option<Event> {
     let sending = state.outbox.front().is_some_and(|front| front.sending);
     let turn = state.turn.as_ref();
     let asking = turn.is_some_and(|turn| matches!(turn.phase, Phase::Asking));
-    let halted = turn.is_some_and(|turn| {
-        !turn.interrupted && !state.waits_for_person() && under_way(turn.round, &turn.phase)
-    });
-    if calls.is_empty() && !sending && !asking && !halted {
+    let worked = turn.is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
+    if calls.is_empty() && !sending && !worked {
         return None;
     }
     Some(Event::Interrupted {
         calls,
         asking,
         sending,
+    })
+}
+
+/// Whether the end of its process stops the turn until somebody says that it goes on.
+///
+/// Not one that waits for a person anyway, and not one that was told to stop: that one ends.
+pub fn halts(state: &State) -> bool {
+    state.turn.as_ref().is_some_and(|turn| {
+        !turn.interrupted
+            && turn.stop == Stop::No
+            && !state.waits_for_person()
+            && under_way(turn.round, &turn.phase)
     })
 }
 

@@ -54,7 +54,7 @@ pub struct Turn {
     pub started_at: Timestamp,
     pub round: u32,
     pub usage: Usage,
-    /// Time spent waiting for a person, which no limit counts.
+    /// Time spent waiting for a person or without a process, which no limit counts.
     pub waited_ms: u64,
     pub phase: Phase,
     pub stop: Stop,
@@ -96,6 +96,8 @@ pub struct Pending {
     pub ticket: Option<Ticket>,
     /// What a probe could look for.
     pub expect: Option<Expectation>,
+    /// It was running when a process died, and nobody knows how far it came: whatever becomes of it, it is never "not run".
+    pub may_have_run: bool,
 }
 
 /// An approval: good for one run of exactly what its digest says.
@@ -129,7 +131,6 @@ pub struct Question {
     pub approval: String,
     pub digest: String,
     pub expires_at: Timestamp,
-    pub asked_at: Timestamp,
     pub pattern: Option<Pattern>,
     /// The channel's ids of the message that asked: a reaction to it, or a reply that quotes it, is an answer.
     pub asked_in: Vec<String>,
@@ -225,7 +226,9 @@ impl State {
 
     /// What happens by itself if nothing else does, and when: a question expires, a message is tried again.
     pub fn next_alarm(&self) -> Option<(Timestamp, Event)> {
-        let expiry = self.question().map(|(_, question)| {
+        // An answer that came in time counts, also where it is read late.
+        let question = self.question().filter(|_| self.unread.is_empty());
+        let expiry = question.map(|(_, question)| {
             let approval = question.approval.clone();
             (question.expires_at, Event::ApprovalExpired { approval })
         });

@@ -11,7 +11,7 @@ use crate::agent::mask::Masks;
 use crate::agent::recovery::{self, Remedy};
 use crate::agent::state::{Outgoing, Pending, Phase, Stage, State, Stop, Turn};
 use crate::agent::{conversation::Wire, reading, wording};
-use crate::gate::{self, Approved, Facts, GatePolicy, Touch};
+use crate::gate::{self, Approved, Facts, GatePolicy, Touch, Verdict};
 use crate::tools::{self, Action, Tool};
 use serde_json::Value;
 
@@ -245,6 +245,10 @@ fn stop_calls(turn: &Turn, calls: &[Pending]) -> Decision {
         .iter()
         .find(|pending| !matches!(pending.stage, Stage::Finished(_)))
     {
+        Some(pending) if pending.may_have_run => finished(
+            &pending.call,
+            wording::left_in_doubt(wording::CANCELLED_DOUBT),
+        ),
         Some(pending) => finished(
             &pending.call,
             Outcome::new(Status::Cancelled, wording::CANCELLED_CALL),
@@ -272,7 +276,7 @@ fn step_call(state: &State, policy: &Policy, position: usize, pending: &Pending)
         Err(text) => return failed(call, text),
     };
     match &pending.stage {
-        Stage::Proposed => match state.refused.get(&call.sameness()) {
+        Stage::Proposed => match refused_before(state, pending) {
             Some(answer) => finished(
                 call,
                 Outcome::new(Status::Denied, wording::refused_before(answer)),
@@ -380,6 +384,9 @@ fn admit(
                 .as_ref()
                 .map(|ticket| ticket.approval.clone()),
         }),
+        Err(now) if pending.may_have_run && !may_ask(&now, pending) => {
+            finished(call, wording::left_in_doubt(&wording::not_again(&now)))
+        }
         Err(now) if now.decision == gate::Decision::Deny => {
             finished(call, Outcome::new(Status::Denied, wording::denied(&now)))
         }
@@ -387,6 +394,18 @@ fn admit(
         Err(now) if pending.ticket.is_some() => failed(call, wording::approval_void(&now)),
         Err(now) => record(wording::approval_question(state, policy, call, &now, false)),
     }
+}
+
+/// What the model was told when the same call was refused; nothing of that holds for one that was answered since.
+fn refused_before<'a>(state: &'a State, pending: &Pending) -> Option<&'a String> {
+    let answered = pending.ticket.is_some() || pending.may_have_run;
+    let told = || state.refused.get(&pending.call.sameness());
+    (!answered).then(told).flatten()
+}
+
+/// Whether the person can still be asked: it is no denial, and this is not what was asked before.
+fn may_ask(now: &Verdict, pending: &Pending) -> bool {
+    now.decision == gate::Decision::Ask && pending.ticket.is_none()
 }
 
 fn settle(

@@ -1,12 +1,13 @@
 //! Texts that depend on a decision: what a model reads when a call does not run, and what a person is asked.
 
-use crate::agent::event::{By, Call, Event, Via};
+use crate::agent::event::{By, Call, Event, Outcome, Status, Via};
 use crate::agent::state::State;
 use crate::agent::step::Policy;
 use crate::gate::{self, Verdict};
 use crate::tools;
 
 pub const CANCELLED_CALL: &str = "Not run: the person stopped the turn.";
+pub const CANCELLED_DOUBT: &str = "The person stopped the turn.";
 
 /// The word of the configuration, where it decides in the person's place.
 pub fn configuration() -> By {
@@ -15,6 +16,14 @@ pub fn configuration() -> By {
         via: Via::Flag,
         message: None,
     }
+}
+
+/// What remains to be said of a call that a dead process left behind, and that nobody will run again.
+pub fn left_in_doubt(why: &str) -> Outcome {
+    let text = format!(
+        "Interrupted; it may or may not have run. {why} Check its effects before you rely on them."
+    );
+    Outcome::new(Status::Unknown, text)
 }
 
 pub fn too_many_calls(max: usize) -> String {
@@ -45,6 +54,11 @@ pub fn refused_before(answer: &str) -> String {
         true => answer.to_owned(),
         false => format!("{MARK}{answer}"),
     }
+}
+
+/// Why a call in doubt is not run again.
+pub fn not_again(verdict: &Verdict) -> String {
+    format!("It is not run again: {}", reasons(verdict, true))
 }
 
 pub fn approval_void(verdict: &Verdict) -> String {
@@ -114,16 +128,44 @@ pub fn approval_question(
 /// The whole command, or the whole call, never cut.
 fn what_would_run(call: &Call, verdict: &Verdict) -> String {
     if verdict.commands.is_empty() {
-        return format!("```\n{} {}\n```", call.tool, call.arguments);
+        return quoted(&format!("{} {}", call.tool, call.arguments));
     }
     let command = call
         .json()
         .ok()
         .and_then(|arguments| Some(arguments.get("command")?.as_str()?.to_owned()));
     match command {
-        Some(command) => format!("```\n{command}\n```"),
-        None => format!("```\n{} {}\n```", call.tool, call.arguments),
+        Some(command) => quoted(&command),
+        None => quoted(&format!("{} {}", call.tool, call.arguments)),
     }
+}
+
+/// The text as something that is quoted, and that nothing in it can end, hide or turn around: what the person reads is
+/// what they approve.
+fn quoted(text: &str) -> String {
+    let text = visible(text);
+    if !text.contains("```") {
+        return format!("```\n{text}\n```");
+    }
+    let lines = text.lines().map(|line| format!("│ {line}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Control characters, and those that show nothing or change the direction, as `\u{1b}`.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if c.is_control() || is_invisible(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Four letters and digits, without those that look alike. Derived, so that a replay asks with the same code.

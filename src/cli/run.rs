@@ -7,7 +7,7 @@ use crate::agent::state::State;
 use crate::agent::{reading, recovery};
 use crate::config::Settings;
 use crate::doors::Seen;
-use crate::doors::terminal::{Style, activity, is_aside};
+use crate::doors::terminal::{Style, activity, harmless, is_aside};
 use crate::gate::read_reply;
 use crate::hub::Hub;
 use crate::world::clock;
@@ -166,9 +166,7 @@ impl Attendant {
             if !answered {
                 return Ok(self.leave_waiting(code));
             }
-        } else if reading::can_resume(state)
-            || recovery::on_start(state).is_some_and(|_| state.turn.is_some())
-        {
+        } else if reading::can_resume(state) || recovery::halts(state) {
             self.tell("/agent-resume", Via::Text).await?;
         } else if state.turn.is_some() || !state.unread.is_empty() || !state.outbox.is_empty() {
             // Everything was decided; it only has to be said.
@@ -268,6 +266,9 @@ impl Attendant {
 
     fn show_message(&self, kind: OutgoingKind, text: &str) {
         match kind {
+            OutgoingKind::Final if !self.how.json && io::stdout().is_terminal() => {
+                self.print(&harmless(text));
+            }
             OutgoingKind::Final if !self.how.json => self.print(text),
             OutgoingKind::Question | OutgoingKind::Final => {}
             kind if is_aside(kind) => self.say(&self.style.message(text)),

@@ -273,6 +273,8 @@ fn probe(expect: Option<&Expectation>, workspace: &Workspace) -> Probe {
     let is = |file: &ExpectedFile, wanted: &Option<String>| workspace.digest(&file.path) == *wanted;
     if expect.files.iter().all(|file| is(file, &file.after)) {
         let names: Vec<&str> = expect.files.iter().map(|file| file.path.as_str()).collect();
+        let notes = workspace.notes();
+        notes.wrote_before(names.iter().map(|name| (*name).to_owned())); // a commit takes them along
         return Probe::Happened {
             output: format!(
                 "Done (found in place after an interruption): {}",

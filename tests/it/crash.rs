@@ -126,6 +126,15 @@ fn check(program: &Program, context: &str) {
         "{context}: {}",
         show()
     );
+    let committed = git(
+        &program.workspace(),
+        &["show", "--name-only", "--format=", "HEAD"],
+    );
+    assert!(
+        committed.lines().any(|name| name == "new.txt"),
+        "{context}: the commit lacks the new file: {committed} {}",
+        show()
+    );
     let objectives = count(
         &records,
         |event| matches!(event, Event::MessageReceived { message } if message.text == OBJECTIVE),

@@ -11,6 +11,7 @@ mod model;
 mod program;
 mod recovery;
 mod serve;
+mod simulation;
 mod support;
 mod tidy;
 mod tools;

@@ -1,0 +1,898 @@
+//! The deciding half under everything at once: messages, outcomes, kills and power cuts in any order.
+//!
+//! A world without I/O drives `step`, `apply` and `recovery` as a session does. It keeps its own account of what really
+//! happened, and holds every decision against it. `PROPTEST_CASES` sets how many histories are tried.
+
+use crate::support::texts;
+use journeyman::agent::apply::apply;
+use journeyman::agent::event::{
+    Answer, Call, CallId, EffectClass, Event, Expectation, ExpectedFile, Inbound, Opening, Outcome,
+    Probe, Record, Status, Timestamp, WorkspaceRef,
+};
+use journeyman::agent::limits::{DEFAULTS, Limits};
+use journeyman::agent::mask::Masks;
+use journeyman::agent::recovery;
+use journeyman::agent::state::{Phase, State};
+use journeyman::agent::step::{Decision, Effect, Look, Policy, Resume, step};
+use journeyman::gate::{
+    self, BUILT_IN, Facts, GatePolicy, GateSettings, PathFact, Place, ProgramFact, Touch,
+};
+use journeyman::tools;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+const OWNER: &str = "ana";
+/// Decisions in a row without anything from outside.
+const STEPS_MAX: usize = 400;
+/// What it may take to bring any history to its end.
+const ENDING_MAX: usize = 600;
+
+/// What comes from outside.
+#[derive(Debug, Clone)]
+enum Input {
+    Say(&'static str),
+    /// An answer with the code of the open question, or of the last one.
+    Approve {
+        always: bool,
+    },
+    Deny,
+    Stranger(&'static str),
+    /// A running effect ends.
+    Finish {
+        which: usize,
+        how: usize,
+    },
+    /// SIGKILL now: every line that was written stands.
+    Kill,
+    /// SIGKILL after so many more lines, in the middle of whatever goes on then.
+    KillAfter(usize),
+    /// SIGKILL, and nobody starts it again for two hours.
+    Downtime,
+    /// The machine loses power: of the lines since the last fsync, so many are left.
+    PowerCut(usize),
+    /// Time passes, until the next alarm or a few minutes.
+    Wait,
+    /// Programs and files are no longer what they were, or are again.
+    Drift,
+    /// A probe finds something else than before and after.
+    Murk,
+}
+
+fn input() -> impl Strategy<Value = Input> {
+    let word = prop::sample::select(vec![
+        "fix the test",
+        "yes",
+        "no",
+        "stop",
+        "",
+        "/cancel",
+        "/agent-resume",
+        "/agent-resume 1-2",
+        "/new",
+        "/agent",
+        "/approve",
+        "/deny because",
+        "/nonsense",
+    ]);
+    prop_oneof![
+        6 => word.prop_map(Input::Say),
+        2 => any::<bool>().prop_map(|always| Input::Approve { always }),
+        1 => Just(Input::Deny),
+        1 => prop::sample::select(vec!["yes", "/cancel", "/agent-resume"]).prop_map(Input::Stranger),
+        12 => (0..3_usize, 0..64_usize).prop_map(|(which, how)| Input::Finish { which, how }),
+        1 => Just(Input::Kill),
+        1 => Just(Input::Downtime),
+        2 => (0..14_usize).prop_map(Input::KillAfter),
+        1 => (0..4_usize).prop_map(Input::PowerCut),
+        1 => Just(Input::Wait),
+        1 => Just(Input::Drift),
+        1 => Just(Input::Murk),
+    ]
+}
+
+/// The process is gone.
+struct Killed;
+
+enum Running {
+    Model(u32),
+    Tool(Call, EffectClass),
+    Send(u64),
+}
+
+fn gate_policy() -> GatePolicy {
+    let names = |text: &str| text.split(' ').map(str::to_owned).collect();
+    let settings = GateSettings {
+        allowlist: names("echo ls cat git grep"),
+        write_enabled: true,
+        protected_branches: names("main"),
+    };
+    GatePolicy::load(&[("built in", BUILT_IN)], settings).expect("the built-in policy")
+}
+
+static SHARED: LazyLock<[Policy; 2]> = LazyLock::new(|| {
+    [Resume::Ask, Resume::Auto].map(|resume| Policy {
+        gate: gate_policy(),
+        limits: Limits {
+            rounds_max: 4,
+            calls_max: 3,
+            ..toml::from_str(DEFAULTS).expect("the limits")
+        },
+        resume,
+        model: "m".into(),
+        masks: Masks::default(),
+    })
+});
+
+struct Simulation {
+    policy: &'static Policy,
+    journal: Vec<Record>,
+    /// Lines that a power cut leaves.
+    durable: usize,
+    state: State,
+    now: i64,
+    messages: usize,
+    lines_left: Option<usize>,
+    running: Vec<Running>,
+    drift: bool,
+    murk: bool,
+    /// Calls with consequences that really began, and how often.
+    executions: BTreeMap<CallId, usize>,
+    /// Of these, the ones whose end was never written down.
+    open_ended: BTreeSet<CallId>,
+    spent: BTreeSet<String>,
+    acknowledged: BTreeSet<String>,
+    last_code: String,
+    last_request: Vec<String>,
+}
+
+impl Simulation {
+    fn new(resume: Resume) -> Self {
+        let opening = Opening {
+            format: 1,
+            program: "test".into(),
+            session: "s1".into(),
+            chat: "terminal:test".into(),
+            owner: OWNER.into(),
+            workspace: WorkspaceRef {
+                name: "shop".into(),
+                path: "/w/shop".into(),
+            },
+            system: "You work.".into(),
+            prompt_digest: String::new(),
+            policy_digest: String::new(),
+            model: "m".into(),
+            sandbox: String::new(),
+        };
+        let first = line(1, 0, Event::SessionStarted(Box::new(opening)));
+        let state = State::begin(&first, texts()).expect("an opening");
+        let policy = &SHARED[usize::from(resume == Resume::Auto)];
+        Self {
+            policy,
+            journal: vec![first],
+            durable: 1,
+            state,
+            now: 0,
+            messages: 0,
+            lines_left: None,
+            running: Vec::new(),
+            drift: false,
+            murk: false,
+            executions: BTreeMap::new(),
+            open_ended: BTreeSet::new(),
+            spent: BTreeSet::new(),
+            acknowledged: BTreeSet::new(),
+            last_code: "ZZZZ".into(),
+            last_request: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, input: &Input) {
+        self.now += 10;
+        let alive = match input {
+            Input::Say(text) => self.say(OWNER, text),
+            Input::Approve { always } => {
+                let always = if *always { " always" } else { "" };
+                self.say(OWNER, &format!("/approve {}{always}", self.last_code))
+            }
+            Input::Deny => self.say(OWNER, &format!("/deny {} not that", self.last_code)),
+            Input::Stranger(text) => self.say("eve", text),
+            Input::Finish { which, how } => self.finish(*which, *how),
+            Input::Kill => Err(Killed),
+            Input::Downtime => {
+                self.now += 7_200_000;
+                Err(Killed)
+            }
+            Input::KillAfter(lines) => {
+                self.lines_left = Some(*lines);
+                Ok(())
+            }
+            Input::PowerCut(left) => {
+                self.journal
+                    .truncate((self.durable + left).min(self.journal.len()));
+                Err(Killed)
+            }
+            Input::Wait => {
+                let alarm = self.state.next_alarm().map(|(at, _)| at.0);
+                self.now = self.now.max(alarm.unwrap_or(self.now + 20_000));
+                self.settle()
+            }
+            Input::Drift => {
+                self.drift = !self.drift;
+                Ok(())
+            }
+            Input::Murk => {
+                self.murk = !self.murk;
+                Ok(())
+            }
+        };
+        if alive.is_err() {
+            self.start_again();
+        }
+    }
+
+    fn say(&mut self, from: &str, text: &str) -> Result<(), Killed> {
+        self.messages += 1;
+        let id = format!("m{}", self.messages);
+        let message = Inbound::text(id.clone(), from, text);
+        self.record(Event::MessageReceived { message })?;
+        self.acknowledged.insert(id);
+        self.settle()
+    }
+
+    /// Another process takes the journal over; it may be killed as well.
+    fn start_again(&mut self) {
+        self.lines_left = None;
+        self.running.clear();
+        self.last_request.clear();
+        self.durable = self.journal.len();
+        let mut state = State::begin(&self.journal[0], texts()).expect("an opening");
+        for record in &self.journal[1..] {
+            let text = serde_json::to_string(record).expect("it serialises");
+            let read: Record = serde_json::from_str(&text).expect("it reads back");
+            assert_eq!(&read, record, "a line reads back as it was");
+            if let Err(error) = apply(&mut state, &read) {
+                panic!("the journal cannot be read back: {error}{}", self.history());
+            }
+        }
+        self.state = state;
+        for id in &self.acknowledged {
+            assert!(
+                self.state.seen.contains(id),
+                "message {id} was lost{}",
+                self.history()
+            );
+        }
+        let taken_over = match recovery::on_start(&self.state) {
+            Some(event) => self.record(event),
+            None => Ok(()),
+        };
+        let _ = taken_over.and_then(|()| self.settle());
+    }
+
+    fn record(&mut self, event: Event) -> Result<(), Killed> {
+        if let Some(left) = &mut self.lines_left {
+            if *left == 0 {
+                return Err(Killed);
+            }
+            *left -= 1;
+        }
+        self.check(&event);
+        let record = line(self.state.seq + 1, self.now, event);
+        if let Err(error) = apply(&mut self.state, &record) {
+            panic!("{error} by {:?}{}", record.event, self.history());
+        }
+        if record.event.must_be_durable() {
+            self.durable = self.journal.len() + 1;
+        }
+        if let Event::ToolFinished { outcome, .. } = &record.event
+            && outcome.output == "Found in place."
+        {
+            assert!(
+                self.state.changed.contains("a.txt"),
+                "a file of ours is forgotten{}",
+                self.history()
+            );
+        }
+        if let Event::ApprovalAsked { approval, .. } = &record.event {
+            self.last_code.clone_from(approval);
+        }
+        self.journal.push(record);
+        Ok(())
+    }
+
+    /// As `Session::run` does it, until there is nothing to do but to wait.
+    fn settle(&mut self) -> Result<(), Killed> {
+        for _ in 0..STEPS_MAX {
+            if let Some((at, event)) = self.state.next_alarm()
+                && at.0 <= self.now
+            {
+                self.record(event)?;
+            }
+            match step(&self.state, self.policy) {
+                Decision::Record(event) => self.record(*event)?,
+                Decision::Look(look) => {
+                    let fact = self.look(look);
+                    self.record(fact)?;
+                }
+                Decision::Perform(effect) => {
+                    self.record(effect.intent())?;
+                    // Killed between the intent and the effect, every other time.
+                    if self.lines_left == Some(0) && self.now % 20 == 0 {
+                        return Err(Killed);
+                    }
+                    self.start(*effect);
+                }
+                Decision::Wait => {
+                    assert!(
+                        self.state.unread.is_empty(),
+                        "a message is never taken{}",
+                        self.history()
+                    );
+                    self.check_rest();
+                    return Ok(());
+                }
+            }
+        }
+        panic!("it decides for ever{}", self.history());
+    }
+
+    fn look(&self, look: Look) -> Event {
+        match look {
+            Look::Examine { call, touches } => Event::CallExamined {
+                facts: self.facts(&touches),
+                expect: (call.tool == "write_file").then(expectation),
+                call: call.id,
+            },
+            Look::Probe { call, expect } => {
+                let class = self
+                    .state
+                    .pending(&call)
+                    .map(|pending| class_of(&pending.call));
+                let probe = match class {
+                    Some(EffectClass::Probeable) if expect.is_some() && !self.murk => {
+                        match self.open_ended.contains(&call) {
+                            true => Probe::Happened {
+                                output: "Found in place.".into(),
+                            },
+                            false => Probe::DidNotHappen,
+                        }
+                    }
+                    _ => Probe::Unclear {
+                        why: "murky".into(),
+                    },
+                };
+                Event::CallProbed { call, probe }
+            }
+        }
+    }
+
+    fn facts(&self, touches: &[Touch]) -> Facts {
+        let wants = gate::wants(&self.policy.gate, touches);
+        let path = |written: String| {
+            let resolved = format!("/w/shop/{written}");
+            let fact = PathFact {
+                resolved,
+                place: if self.drift {
+                    Place::Outside
+                } else {
+                    Place::Workspace
+                },
+                exists: true,
+            };
+            (written, fact)
+        };
+        let program = |name: String| {
+            let path = format!("/usr/bin/{name}");
+            let fact = match self.drift {
+                true => ProgramFact::Untrusted { path },
+                false => ProgramFact::System { path },
+            };
+            (name, fact)
+        };
+        Facts {
+            paths: wants.paths.into_iter().map(path).collect(),
+            programs: wants.programs.into_iter().map(program).collect(),
+        }
+    }
+
+    fn start(&mut self, effect: Effect) {
+        match effect {
+            Effect::Stop => {}
+            Effect::AskModel {
+                round, messages, ..
+            } => {
+                let request: Vec<String> =
+                    messages.iter().map(|wire| wire.get().to_owned()).collect();
+                self.check_request(&request);
+                self.last_request = request;
+                self.running.push(Running::Model(round));
+            }
+            Effect::RunTool {
+                call,
+                class,
+                approval,
+                ..
+            } => {
+                let call = call.into_inner();
+                self.check_run(&call, class, approval.as_deref());
+                if class != EffectClass::Pure {
+                    *self.executions.entry(call.id.clone()).or_default() += 1;
+                    self.open_ended.insert(call.id.clone());
+                    self.spent.extend(approval);
+                }
+                self.running.push(Running::Tool(call, class));
+            }
+            Effect::Send { outgoing } => self.running.push(Running::Send(outgoing.send)),
+        }
+    }
+
+    fn finish(&mut self, which: usize, how: usize) -> Result<(), Killed> {
+        if self.running.is_empty() {
+            return self.settle();
+        }
+        let ended = self.running.remove(which % self.running.len());
+        let event = match &ended {
+            Running::Model(round) => answer(*round, how),
+            Running::Tool(call, class) => Event::ToolFinished {
+                call: call.id.clone(),
+                outcome: Outcome {
+                    consequential: *class != EffectClass::Pure,
+                    ..Outcome::new(
+                        [Status::Done, Status::Failed, Status::Cancelled][how % 3],
+                        "output",
+                    )
+                },
+            },
+            Running::Send(send) => Event::SendFinished {
+                send: *send,
+                ids: vec![format!("wamid.{send}")],
+                error: (how.is_multiple_of(4)).then(|| "no".into()),
+                retry_at: (how.is_multiple_of(8)).then(|| Timestamp(self.now + 10_000)),
+            },
+        };
+        if let Running::Tool(call, _) = &ended {
+            self.open_ended.remove(&call.id);
+        }
+        let recorded = self.record(event);
+        // It ended, but nobody wrote it down.
+        if let (Err(Killed), Running::Tool(call, class)) = (&recorded, &ended)
+            && *class != EffectClass::Pure
+        {
+            self.open_ended.insert(call.id.clone());
+        }
+        recorded?;
+        self.settle()
+    }
+
+    // --- what must hold --------------------------------------------------------------------------------------------
+
+    /// What is written down about a call is true.
+    fn check(&mut self, event: &Event) {
+        match event {
+            Event::ToolFinished { call, outcome } if self.open_ended.contains(call) => {
+                let true_to_it = matches!(outcome.status, Status::Unknown)
+                    || outcome.status == Status::Done && !outcome.output.starts_with("Not run");
+                assert!(
+                    true_to_it,
+                    "call {call} ran, and this is what is said of it: {outcome:?}{}",
+                    self.history()
+                );
+                self.open_ended.remove(call);
+            }
+            Event::ApprovalGiven { by, .. } | Event::Cancelled { by } | Event::Resumed { by } => {
+                assert!(
+                    by.who == OWNER || by.who == "configuration",
+                    "{by:?}{}",
+                    self.history()
+                );
+            }
+            Event::ApprovalExpired { .. } => {
+                let late: Vec<_> = self.state.unread.iter().map(|m| &m.text).collect();
+                assert!(
+                    late.is_empty(),
+                    "expired before {late:?} was read{}",
+                    self.history()
+                );
+            }
+            Event::SendStarted { text, .. } => {
+                assert!(text.matches("sent again").count() <= 1, "{text}");
+            }
+            Event::LimitReached { limit, .. } => {
+                // Everything but waiting and being dead is quick here.
+                assert_ne!(limit, "limit_time", "{}", self.history());
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing runs that was neither allowed nor approved; no approval is spent twice; no opaque call runs again unasked.
+    fn check_run(&self, call: &Call, class: EffectClass, approval: Option<&str>) {
+        let facts = self.last(|event| match event {
+            Event::CallExamined {
+                call: id, facts, ..
+            } if *id == call.id => Some(facts.clone()),
+            _ => None,
+        });
+        let (_, facts) = facts.expect("it was examined");
+        let tool = tools::find(&call.tool).expect("a tool");
+        let touches = (tool.touches)(&call.json().expect("arguments")).expect("touches");
+        let verdict = gate::judge(&self.policy.gate, &touches, &facts);
+        let granted = verdict
+            .pattern
+            .as_ref()
+            .is_some_and(|pattern| self.state.grants.contains(pattern));
+        let may = match verdict.decision {
+            gate::Decision::Allow => true,
+            gate::Decision::Ask => granted || approval.is_some(),
+            gate::Decision::Deny => false,
+        };
+        assert!(may, "{call:?} runs, against {verdict:?}{}", self.history());
+        let again = self.executions.contains_key(&call.id) && class == EffectClass::Opaque;
+        let Some(code) = approval else {
+            assert!(!again, "{} runs again unasked{}", call.id, self.history());
+            return;
+        };
+        let given = self.last(|event| match event {
+            Event::ApprovalGiven { approval, .. } if approval == code => Some(()),
+            _ => None,
+        });
+        let asked = self.last(|event| match event {
+            Event::ApprovalAsked {
+                approval, call: id, ..
+            } if approval == code && *id == call.id => Some(()),
+            _ => None,
+        });
+        let (Some((given, ())), Some((asked, ()))) = (given, asked) else {
+            panic!("{code} was not given for {}{}", call.id, self.history());
+        };
+        assert!(asked < given, "{code}{}", self.history());
+        assert!(
+            !self.spent.contains(code),
+            "{code} is spent twice{}",
+            self.history()
+        );
+        if again {
+            let mut starts = self.journal.iter().rev().filter(
+                |record| matches!(&record.event, Event::ToolStarted { call: id, .. } if *id == call.id),
+            );
+            let before = starts.nth(1).expect("it ran before").seq;
+            assert!(
+                asked > before,
+                "{} runs again unasked{}",
+                call.id,
+                self.history()
+            );
+        }
+    }
+
+    fn last<T>(&self, found: impl Fn(&Event) -> Option<T>) -> Option<(u64, T)> {
+        let mut records = self.journal.iter().rev();
+        records.find_map(|record| Some((record.seq, found(&record.event)?)))
+    }
+
+    /// Every call has exactly one result, in order, right behind it; nothing that was sent before has changed.
+    fn check_request(&self, request: &[String]) {
+        let mut open: Vec<String> = Vec::new();
+        for wire in request {
+            let message: Value = serde_json::from_str(wire).expect("JSON");
+            match message["role"].as_str() {
+                Some("tool") => {
+                    assert!(
+                        !open.is_empty() && message["tool_call_id"] == open.remove(0),
+                        "a result out of order{}",
+                        self.history()
+                    );
+                }
+                _ => assert!(open.is_empty(), "calls without results{}", self.history()),
+            }
+            let calls = message["tool_calls"].as_array().into_iter().flatten();
+            open.extend(calls.map(|call| call["id"].as_str().expect("an id").to_owned()));
+        }
+        assert!(open.is_empty(), "calls without results{}", self.history());
+        assert!(
+            request.starts_with(&self.last_request),
+            "the prefix changed{}",
+            self.history()
+        );
+    }
+
+    /// Whoever waits, waits for something.
+    fn check_rest(&self) {
+        let state = &self.state;
+        let outbox_moves = state
+            .outbox
+            .front()
+            .is_none_or(|front| front.sending || front.due.is_some());
+        assert!(outbox_moves, "a message is not sent{}", self.history());
+        if let Some(turn) = &state.turn
+            && !turn.interrupted
+            && !state.waits_for_person()
+        {
+            let works = self
+                .running
+                .iter()
+                .any(|running| !matches!(running, Running::Send(_)));
+            assert!(works, "the turn waits for nothing{}", self.history());
+        }
+    }
+
+    /// Any history can be brought to its end.
+    fn end(&mut self) {
+        self.lines_left = None;
+        for _ in 0..ENDING_MAX {
+            self.now += 10;
+            let alive = if !self.running.is_empty() {
+                self.finish(
+                    0,
+                    if matches!(self.running[0], Running::Model(_)) {
+                        0
+                    } else {
+                        1
+                    },
+                )
+            } else if self.state.question().is_some() {
+                self.say(OWNER, &format!("/deny {}", self.last_code))
+            } else if self.state.listening().is_some() {
+                self.say(OWNER, "as you like")
+            } else if self.state.turn.is_some() {
+                self.say(OWNER, "/agent-resume")
+            } else if let Some((at, _)) = self.state.next_alarm() {
+                self.now = at.0;
+                self.settle()
+            } else {
+                assert!(self.state.outbox.is_empty() && self.state.unread.is_empty());
+                self.check_sends();
+                return;
+            };
+            assert!(alive.is_ok());
+        }
+        panic!("it never ends{}", self.history());
+    }
+
+    /// Messages went out in order, none left out.
+    fn check_sends(&self) {
+        let mut finished = 0;
+        for record in &self.journal {
+            match &record.event {
+                Event::SendStarted { send, .. } => {
+                    assert_eq!(*send, finished + 1, "{}", self.history())
+                }
+                Event::SendFinished {
+                    send,
+                    retry_at: None,
+                    ..
+                } => finished = *send,
+                _ => {}
+            }
+        }
+        assert_eq!(finished, self.state.sends);
+    }
+
+    fn history(&self) -> String {
+        let show = |record: &Record| {
+            let event = serde_json::to_string(&record.event).unwrap_or_default();
+            format!(
+                "\n{:>4} {}",
+                record.seq,
+                event.chars().take(300).collect::<String>()
+            )
+        };
+        let phase = self.state.turn.as_ref().map(|turn| match &turn.phase {
+            Phase::Calls(calls) => {
+                format!("{:?}", calls.iter().map(|c| &c.stage).collect::<Vec<_>>())
+            }
+            phase => format!("{phase:?}"),
+        });
+        format!(
+            "\nphase: {phase:?}\n{}",
+            self.journal.iter().map(show).collect::<String>()
+        )
+    }
+}
+
+fn line(seq: u64, at: i64, event: Event) -> Record {
+    Record {
+        seq,
+        at: Timestamp(at),
+        event,
+        prev: String::new(),
+        hash: format!("{seq}"),
+    }
+}
+
+fn expectation() -> Expectation {
+    let file = ExpectedFile {
+        path: "a.txt".into(),
+        before: None,
+        after: Some("digest".into()),
+    };
+    Expectation { files: vec![file] }
+}
+
+fn class_of(call: &Call) -> EffectClass {
+    tools::find(&call.tool).map_or(EffectClass::Opaque, |tool| tool.class)
+}
+
+/// A reply of the model, or its failure.
+fn answer(round: u32, how: usize) -> Event {
+    let run = |command: &str| ("run_command", json!({"command": command}).to_string());
+    let write = || {
+        (
+            "write_file",
+            json!({"path": "a.txt", "content": "a"}).to_string(),
+        )
+    };
+    let list = || ("list_files", "{}".to_owned());
+    let ask = || {
+        (
+            "request_user_approval",
+            json!({"question": "Red or blue?"}).to_string(),
+        )
+    };
+    let replies: [(&str, Vec<(&str, String)>); 16] = [
+        ("Done.", vec![]),
+        ("", vec![]),
+        ("", vec![list()]),
+        ("", vec![list(), list(), run("echo hi")]),
+        ("I look.", vec![run("cargo test")]),
+        ("", vec![write(), run("echo a > b")]),
+        ("", vec![run("rm -rf x"), list()]),
+        (
+            "",
+            vec![
+                ("write_file", "{broken".into()),
+                ("functions.ls", "{}".into()),
+            ],
+        ),
+        ("", vec![ask()]),
+        (
+            "",
+            vec![
+                (
+                    "create_task_plan",
+                    json!({"steps": ["one", "two"]}).to_string(),
+                ),
+                (
+                    "update_task_status",
+                    json!({"step": 1, "status": "done"}).to_string(),
+                ),
+            ],
+        ),
+        ("", vec![list(); 6]),
+        ("", vec![run("cargo test"), ask(), list()]),
+        (
+            "",
+            vec![("git_commit", json!({"message": "fix: it"}).to_string())],
+        ),
+        (
+            "",
+            vec![run("echo hi"), run("cargo test"), run("cargo test")],
+        ),
+        ("", vec![list(), run("cargo test"), write()]),
+        ("Done.", vec![]),
+    ];
+    if how % 20 >= replies.len() {
+        return Event::ModelFailed {
+            round,
+            kind: "unreachable".into(),
+            message: "nobody answers".into(),
+            attempts: 1,
+        };
+    }
+    let (text, calls) = replies[how % 20].clone();
+    let call = |(position, (tool, arguments)): (usize, (&str, String))| Call {
+        id: CallId(format!("{round}.{}", position + 1)),
+        wire_id: format!("w{round}-{position}"),
+        tool: tool.into(),
+        arguments,
+    };
+    Event::ModelAnswered {
+        round,
+        answer: Answer {
+            text: text.into(),
+            calls: calls.into_iter().enumerate().map(call).collect(),
+            finish: if how.is_multiple_of(7) {
+                "length"
+            } else {
+                "stop"
+            }
+            .into(),
+            ..Answer::default()
+        },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_history_of_messages_outcomes_and_kills_breaks_a_promise(
+        auto in any::<bool>(),
+        inputs in prop::collection::vec(input(), 1..60),
+    ) {
+        let mut simulation = Simulation::new(if auto { Resume::Auto } else { Resume::Ask });
+        for input in &inputs {
+            simulation.take(input);
+        }
+        simulation.end();
+    }
+}
+
+/// Killed between the answer and the end of the turn while a message was on its way: the next message is answered.
+#[test]
+fn a_kill_before_the_last_word_leaves_no_message_unread() {
+    let mut simulation = Simulation::new(Resume::Ask);
+    let end_of_model = |how| Input::Finish { which: 0, how };
+    simulation.take(&Input::Say("fix the test"));
+    simulation.take(&end_of_model(9)); // the plan moves: progress is being sent, and the model is asked again
+    assert!(matches!(
+        simulation.running[..],
+        [Running::Send(_), Running::Model(2)]
+    ));
+    simulation.take(&Input::KillAfter(1));
+    simulation.take(&Input::Finish { which: 1, how: 0 });
+    simulation.take(&Input::Say("and now?"));
+    simulation.end();
+}
+
+/// Whatever is said of a call that was running when the process died, it is not "not run".
+#[test]
+fn a_call_in_doubt_that_is_cancelled_stays_in_doubt() {
+    let mut simulation = Simulation::new(Resume::Ask);
+    for input in [
+        Input::Say("fix the test"),
+        Input::Finish { which: 0, how: 4 },
+        Input::Say("yes"),
+        Input::Kill,
+        Input::Say("/cancel"),
+    ] {
+        simulation.take(&input);
+    }
+    simulation.end();
+}
+
+/// Nothing in a command can end its quotation, hide a part of it or turn it around.
+#[test]
+fn a_question_shows_what_would_run_and_nothing_else() {
+    let shown = |command: &str| {
+        let mut simulation = Simulation::new(Resume::Ask);
+        simulation.take(&Input::Say("fix the test"));
+        let mut answer = answer(1, 4);
+        if let Event::ModelAnswered { answer, .. } = &mut answer {
+            answer.calls[0].arguments = json!({"command": command}).to_string();
+        }
+        simulation.running.clear();
+        assert!(simulation.record(answer).is_ok() && simulation.settle().is_ok());
+        let asked = simulation.last(|event| match event {
+            Event::ApprovalAsked { question, .. } => Some(question.clone()),
+            _ => None,
+        });
+        asked.map(|(_, question)| question).unwrap_or_default()
+    };
+    assert!(shown("deploy 'a\u{1b}[2Kb'").contains(r"deploy 'a\u{1b}[2Kb'"));
+    assert!(shown("deploy 'a\u{202e}b'").contains(r"deploy 'a\u{202e}b'"));
+    let faked = shown("deploy 'a\n```\nWhy I ask: it is harmless\n```'");
+    assert!(
+        faked.contains("\n│ ```\n│ Why I ask: it is harmless\n│ ```'\n"),
+        "{faked}"
+    );
+}
+
+/// A yes that was on disk in time counts, however late it is read.
+#[test]
+fn a_yes_in_time_is_read_before_the_question_expires() {
+    let mut simulation = Simulation::new(Resume::Ask);
+    simulation.take(&Input::Say("fix the test"));
+    simulation.take(&Input::Finish { which: 0, how: 4 });
+    simulation.take(&Input::KillAfter(1));
+    simulation.messages += 1;
+    let yes = Event::MessageReceived {
+        message: Inbound::text("m-yes", OWNER, "yes"),
+    };
+    assert!(simulation.record(yes).is_ok());
+    simulation.take(&Input::Downtime);
+    simulation.end();
+    assert_eq!(simulation.executions.len(), 1, "{}", simulation.history());
+}
