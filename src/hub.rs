@@ -12,15 +12,18 @@ use crate::session::{Delivery, Session, Surface};
 use crate::world::clock;
 use crate::world::journal::{self, FORMAT, Journal, JournalError};
 use crate::world::store::StoreError;
+use futures_util::FutureExt;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -92,7 +95,7 @@ impl Hub {
         workspace: PickWorkspace,
     ) -> Result<Arc<Self>, DeliverError> {
         let sessions_dir = data_dir.join("agent_sessions");
-        fs::create_dir_all(&sessions_dir).map_err(|source| DeliverError::Read {
+        journal::make_folder(&sessions_dir).map_err(|source| DeliverError::Read {
             path: sessions_dir.clone(),
             source,
         })?;
@@ -122,18 +125,17 @@ impl Hub {
         chat: &str,
         message: Inbound,
     ) -> Result<Delivered, DeliverError> {
-        let waiting = {
-            let _lane = self.lane(chat).lock().await;
-            if self.surface.store.has_seen(chat, &message.id)? {
-                return Ok(Delivered {
-                    session: String::new(),
-                    fresh: false,
-                });
-            }
-            let (session, message) = self.route(chat, message)?;
-            (self.hand_over(&session, message)?, session)
-        };
-        acknowledged(waiting.0, waiting.1).await
+        // Held until the message is on disk and indexed: where the next one goes, and whether it is the same, depends on it.
+        let _lane = self.lane(chat).lock().await;
+        if self.surface.store.has_seen(chat, &message.id)? {
+            return Ok(Delivered {
+                session: String::new(),
+                fresh: false,
+            });
+        }
+        let (session, message) = self.route(chat, message)?;
+        let answer = self.hand_over(&session, message)?;
+        acknowledged(answer, session).await
     }
 
     /// Brings a message to a certain session of a chat.
@@ -146,10 +148,8 @@ impl Hub {
         message: Inbound,
     ) -> Result<Delivered, DeliverError> {
         let chat = self.chat_of(session)?;
-        let answer = {
-            let _lane = self.lane(&chat).lock().await;
-            self.hand_over(session, message)?
-        };
+        let _lane = self.lane(&chat).lock().await;
+        let answer = self.hand_over(session, message)?;
         acknowledged(answer, session.to_owned()).await
     }
 
@@ -369,7 +369,10 @@ impl Hub {
             // Under the same lock that a session parks under, so that no message is left with a sleeper.
             let awake = self.awake();
             if let Some(inbox) = awake.get(session) {
-                inbox.try_send(delivery).map_err(|_| DeliverError::Busy)?;
+                inbox.try_send(delivery).map_err(|refused| match refused {
+                    TrySendError::Full(_) => DeliverError::Busy,
+                    TrySendError::Closed(_) => DeliverError::ShuttingDown,
+                })?;
                 return Ok(answer);
             }
         }
@@ -460,14 +463,19 @@ impl Hub {
         self.awake().insert(id.clone(), sender);
         let hub = self.clone();
         self.tasks.spawn(async move {
-            let ran = session.run(&mut inbox, |inbox| hub.park(&id, inbox)).await;
-            if let Err(error) = ran {
-                // One that parked took itself out, and another may be awake in its place by now.
-                hub.awake().remove(&id);
-                // Everything up to the last complete line stands; the next message tries again from there.
-                tracing::error!(session = %id, %error, "session stopped");
-                hub.surface.observers.stopped(&id, &error.to_string());
-            }
+            let run = session.run(&mut inbox, |inbox| hub.park(&id, inbox));
+            let why = match AssertUnwindSafe(run).catch_unwind().await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => "the session broke (a bug of Journeyman); see the log".to_owned(),
+            };
+            // What it ran ends with it, before another takes its place.
+            drop(session);
+            // One that parked took itself out, and another may be awake in its place by now.
+            hub.awake().remove(&id);
+            // Everything up to the last complete line stands; the next message tries again from there.
+            tracing::error!(session = %id, error = why, "session stopped");
+            hub.surface.observers.stopped(&id, &why);
         });
         Ok(())
     }

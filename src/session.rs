@@ -10,7 +10,7 @@ use crate::agent::state::State;
 use crate::agent::step::{Decision, Effect, Look, Policy, step};
 use crate::doors::Observers;
 use crate::world::journal::{Journal, JournalError};
-use crate::world::store::{Store, StoreError};
+use crate::world::store::Store;
 use crate::world::workspace::Workspace;
 use crate::world::{Scene, World, broken_tool, clock, open_workspace};
 use std::collections::HashMap;
@@ -28,6 +28,9 @@ const AWAKE_MAX: Duration = Duration::from_secs(60);
 /// Lines of a running session that the database may be behind: a few rounds.
 const UNPROJECTED_LINES_MAX: usize = 64;
 
+/// How soon a database that could not be written is tried again.
+const PROJECT_AGAIN: Duration = Duration::from_secs(1);
+
 /// Why this process must not go on with a session.
 #[derive(Debug, Error)]
 pub enum SessionError {
@@ -35,8 +38,6 @@ pub enum SessionError {
     Journal(#[from] JournalError),
     #[error("BUG: {0}")]
     Illegal(#[from] Illegal),
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// A message for a session, and who waits for it to be on disk.
@@ -136,7 +137,7 @@ impl Session {
                 }
                 Decision::Perform(effect) => {
                     if let Effect::Send { .. } = *effect {
-                        self.project()?; // whoever reads a question may answer it at once
+                        self.project(); // whoever reads a question may answer it at once
                     }
                     self.record(effect.intent())?; // in the journal before the effect
                     self.start(*effect);
@@ -145,7 +146,7 @@ impl Session {
                     // Effects that were just started go first: the model waits for nobody's derived rows.
                     tokio::task::yield_now().await;
                     if self.must_project() {
-                        self.project()?;
+                        self.project();
                     }
                     let soon = self.alarm_in().is_some_and(|wait| wait < AWAKE_MAX);
                     if self.running.is_empty() && !soon && park(inbox) {
@@ -187,20 +188,22 @@ impl Session {
             || self.unprojected.len() >= UNPROJECTED_LINES_MAX
     }
 
-    /// Brings the database up to date, and tells those who wait for that.
-    fn project(&mut self) -> Result<(), SessionError> {
+    /// Brings the database up to date, and tells those who wait for that. It is derived: a failure stops nothing and is
+    /// tried again; the message is on disk all the same.
+    fn project(&mut self) {
         if self.unprojected.is_empty() {
-            return Ok(());
+            return;
         }
-        let store = &self.surface.store;
-        let projected = store.project(&self.unprojected, &self.state, self.journal.bytes());
+        let (store, bytes) = (&self.surface.store, self.journal.bytes());
+        match store.project(&self.unprojected, &self.state, bytes) {
+            Ok(()) => self.unprojected.clear(),
+            Err(error) => {
+                tracing::warn!(session = %self.state.opening.session, %error, "not indexed yet");
+            }
+        }
         for ack in self.unacknowledged.drain(..) {
-            let word = projected.as_ref().map(|()| true);
-            let _ = ack.send(word.map_err(ToString::to_string)); // a door that went away needs no answer
+            let _ = ack.send(Ok(true)); // a door that went away needs no answer
         }
-        projected?;
-        self.unprojected.clear();
-        Ok(())
     }
 
     fn start(&mut self, effect: Effect) {
@@ -266,6 +269,8 @@ impl Session {
             let _ = ack.send(Ok(false));
             return Ok(());
         }
+        // A question that expired before this came is not answered by it.
+        self.ring_alarm()?;
         if let Err(error) = self.record(Event::MessageReceived { message }) {
             let _ = ack.send(Err(error.to_string()));
             return Err(error);
@@ -283,13 +288,17 @@ impl Session {
     }
 
     fn alarm_in(&self) -> Option<Duration> {
-        let (at, _) = self.state.next_alarm()?;
-        Some(Duration::from_millis(at.since(clock::now())))
+        let due = self
+            .state
+            .next_alarm()
+            .map(|(at, _)| Duration::from_millis(at.since(clock::now())));
+        let project = (!self.unprojected.is_empty()).then_some(PROJECT_AGAIN);
+        due.into_iter().chain(project).min()
     }
 
     /// The safe point: what runs may end until the deadline, nothing new starts. What is left is found at the next start.
     async fn drain(&mut self) -> Result<(), SessionError> {
-        self.project()?;
+        self.project();
         let deadline = tokio::time::sleep(Duration::from_secs(
             self.surface.policy.limits.drain_seconds,
         ));
@@ -302,7 +311,8 @@ impl Session {
         }
         self.running.shutdown().await;
         self.journal.sync()?;
-        self.project()
+        self.project();
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ mod conversation;
 mod crash;
 mod fake_model;
 mod gate;
+mod hub;
 mod journal;
 mod model;
 mod program;

@@ -132,6 +132,20 @@ impl Rig {
         })
     }
 
+    /// The session cannot go on in this process.
+    pub async fn stopped(&mut self) -> String {
+        let found = async {
+            loop {
+                if let Seen::Stopped { why, .. } = self.seen.recv().await.expect("the hub is there")
+                {
+                    return why;
+                }
+            }
+        };
+        let found = tokio::time::timeout(Duration::from_secs(5), found).await;
+        found.expect("it stops")
+    }
+
     /// The answer that ends the turn.
     pub async fn answer(&mut self) -> String {
         self.until(|event| match event {

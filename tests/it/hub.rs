@@ -1,0 +1,74 @@
+//! Between the doors and the sessions: duplicates, a failing database, a session that broke.
+
+use crate::support::{OWNER, Rig, run_command, says};
+use journeyman::agent::event::{Event, Inbound};
+use journeyman::agent::texts::{ENGLISH, Texts};
+use journeyman::hub::DeliverError;
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_same_webhook_many_times_at_once_starts_one_session() {
+    let rig = Rig::new(&[says("Done.")]);
+    for n in 1..=10 {
+        let message = || Inbound::text(format!("wamid.{n}"), OWNER, "/agent fix it");
+        let (a, b, c) = tokio::join!(
+            rig.deliver(message()),
+            rig.deliver(message()),
+            rig.deliver(message())
+        );
+        let fresh = [a, b, c].map(|taken| taken.expect("it is taken").fresh);
+        assert_eq!(fresh.iter().filter(|fresh| **fresh).count(), 1, "{fresh:?}");
+        assert_eq!(rig.journals().len(), n);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_cannot_be_written_stops_no_session() {
+    let mut rig = Rig::new(&[run_command("echo ran > proof.txt"), says("It ran.")]);
+    rig.say("make the proof").await;
+    rig.question().await;
+    let db = rusqlite::Connection::open(rig.settings.data_dir.join("journeyman.db"))
+        .expect("the database");
+    db.execute_batch("CREATE TRIGGER full BEFORE INSERT ON seen BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END;")
+        .expect("a database that fails");
+    rig.say("yes").await;
+    assert_eq!(rig.answer().await, "It ran.");
+    db.execute_batch("DROP TRIGGER full")
+        .expect("it works again");
+    let written = async {
+        loop {
+            let seen: u32 = db
+                .query_row("SELECT count(*) FROM seen", [], |row| row.get(0))
+                .expect("a number");
+            if seen == 2 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), written)
+        .await
+        .expect("the database is brought up to date");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_breaks_says_so_and_is_tried_again_with_the_next_message() {
+    let mut rig = Rig::with(&[], |settings| {
+        let broken = ENGLISH.replace("nothing_to_cancel", "something_else");
+        settings.texts = Texts::parse(&broken).expect("a catalogue that lacks a text");
+    });
+    rig.say("/cancel").await;
+    rig.stopped().await;
+    for _ in 0..3 {
+        let refused = rig.try_say("hello", OWNER, Default::default()).await;
+        assert!(
+            matches!(refused, Err(DeliverError::Session(_))),
+            "{refused:?}"
+        );
+    }
+    rig.settings.texts = Texts::parse(ENGLISH).expect("the catalogue");
+    rig.restart().await;
+    rig.say("/agent").await;
+    rig.until(|event| matches!(event, Event::MessageTaken { .. }).then_some(()))
+        .await;
+}
