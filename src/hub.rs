@@ -175,7 +175,11 @@ impl Hub {
         let session = {
             let _lane = self.lane(chat).lock().await;
             let opened = self.open_session(chat, &message.from)?;
-            let delivery = Delivery { message, ack };
+            let delivery = Delivery {
+                message,
+                ack,
+                index_first: false,
+            };
             let unprojected = vec![opened.first];
             self.spawn(opened.state, opened.journal, unprojected, Some(delivery))?;
             opened.session
@@ -364,7 +368,11 @@ impl Hub {
             return Err(DeliverError::ShuttingDown);
         }
         let (ack, answer) = oneshot::channel();
-        let delivery = Delivery { message, ack };
+        let delivery = Delivery {
+            message,
+            ack,
+            index_first: true,
+        };
         {
             // Under the same lock that a session parks under, so that no message is left with a sleeper.
             let awake = self.awake();

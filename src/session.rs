@@ -43,6 +43,8 @@ pub enum SessionError {
 /// A message for a session, and who waits for it to be on disk.
 pub struct Delivery {
     pub message: Inbound,
+    /// Whether the database must know of it before the door hears that it is taken: where another one like it may come.
+    pub index_first: bool,
     /// `true`: it is new. `false`: it was there before.
     pub ack: oneshot::Sender<Result<bool, String>>,
 }
@@ -63,8 +65,6 @@ pub struct Session {
     pub state: State,
     journal: Journal,
     unprojected: Vec<Record>,
-    /// Who waits for a message that is on disk, but not yet projected.
-    unacknowledged: Vec<oneshot::Sender<Result<bool, String>>>,
     surface: Surface,
     /// Or why it cannot be opened: then only tools fail, and say so.
     workspace: Result<Workspace, String>,
@@ -95,7 +95,6 @@ impl Session {
             state,
             journal,
             unprojected,
-            unacknowledged: Vec::new(),
             surface,
             workspace,
             running,
@@ -184,12 +183,10 @@ impl Session {
     fn must_project(&self) -> bool {
         self.running.is_empty()
             || self.state.waits_for_person()
-            || !self.unacknowledged.is_empty()
             || self.unprojected.len() >= UNPROJECTED_LINES_MAX
     }
 
-    /// Brings the database up to date, and tells those who wait for that. It is derived: a failure stops nothing and is
-    /// tried again; the message is on disk all the same.
+    /// Brings the database up to date. It is derived: a failure stops nothing and is tried again.
     fn project(&mut self) {
         if self.unprojected.is_empty() {
             return;
@@ -200,9 +197,6 @@ impl Session {
             Err(error) => {
                 tracing::warn!(session = %self.state.opening.session, %error, "not indexed yet");
             }
-        }
-        for ack in self.unacknowledged.drain(..) {
-            let _ = ack.send(Ok(true)); // a door that went away needs no answer
         }
     }
 
@@ -264,19 +258,24 @@ impl Session {
     /// The door hears of it once it is also projected, at the next wait: only then may a webhook answer 200. What the
     /// message sets off does not wait for that.
     fn take_message(&mut self, delivery: Delivery) -> Result<(), SessionError> {
-        let Delivery { message, ack } = delivery;
+        let Delivery {
+            message,
+            ack,
+            index_first,
+        } = delivery;
         if self.state.seen.contains(&message.id) {
             let _ = ack.send(Ok(false));
             return Ok(());
         }
         // A question that expired before this came is not answered by it.
         self.ring_alarm()?;
-        if let Err(error) = self.record(Event::MessageReceived { message }) {
-            let _ = ack.send(Err(error.to_string()));
-            return Err(error);
+        let written = self.record(Event::MessageReceived { message });
+        if index_first {
+            self.project();
         }
-        self.unacknowledged.push(ack);
-        Ok(())
+        let word = written.as_ref().map(|()| true);
+        let _ = ack.send(word.map_err(ToString::to_string)); // a door that went away needs no answer
+        written
     }
 
     /// What is due by the clock: an expired question, a message to be tried again.
