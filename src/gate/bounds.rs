@@ -85,7 +85,13 @@ pub fn parse(text: &str, budget: &mut Budget) -> Result<Tree, Unreadable> {
     parser
         .set_language(&tree_sitter_bash::LANGUAGE.into())
         .map_err(|_| Unreadable::Unparsable)?;
-    let bytes = text.as_bytes();
+    // The grammar's scanner asks C's `isdigit` about any character, which ends the process for some (U+1F600 after a `{`). In the
+    // shell they are all letters of words; as letters they keep every place in the text, and can only make it look like more.
+    let letters: Vec<u8> = text
+        .bytes()
+        .map(|byte| if byte.is_ascii() { byte } else { b'x' })
+        .collect();
+    let bytes = letters.as_slice();
     let mut is_over = false;
     let mut within_limit = |state: &tree_sitter::ParseState| {
         budget.parse_steps = budget.parse_steps.saturating_sub(1);

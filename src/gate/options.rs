@@ -117,6 +117,9 @@ fn level<'p>(
             }
         }
     }
+    if spec.needs_subcommand {
+        reading.unknown_subcommand = Some("nothing".to_owned());
+    }
     place_operands(spec, operands, inline, reading);
 }
 

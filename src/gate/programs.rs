@@ -99,6 +99,8 @@ pub struct ProgramText {
     /// `NAME=value` may stand before the command of a wrapper.
     assignments: bool,
     subcommands: bool,
+    /// Without a subcommand it does something that asks (`yarn` installs).
+    needs_subcommand: bool,
     /// Examples, checked by a test: what each must be with only this program's settings in play.
     allow: Vec<String>,
     ask: Vec<String>,
@@ -122,6 +124,7 @@ pub struct ProgramSpec {
     pub skip: usize,
     pub assignments: bool,
     pub subcommands: bool,
+    pub needs_subcommand: bool,
     /// What the example commands must come out as.
     pub examples: Vec<(Decision, String)>,
 }
@@ -173,6 +176,7 @@ impl ProgramText {
             skip: self.skip,
             assignments: self.assignments,
             subcommands: self.subcommands,
+            needs_subcommand: self.needs_subcommand,
             examples,
             name: self.name,
         }

@@ -264,7 +264,7 @@ impl<'a> Reader<'a> {
         if depth > DEPTH_MAX_LEVELS {
             return Err(Unreadable::TooDeep);
         }
-        let raw = &self.text[node.byte_range()];
+        let raw = self.piece(node.start_byte(), node.end_byte())?;
         match node.kind() {
             "command_name" | "concatenation" => {
                 let mut cursor = node.walk();
@@ -289,12 +289,12 @@ impl<'a> Reader<'a> {
                 }
                 None => builder.push_dynamic(raw, Feature::Expansion),
             },
-            "string" => self.string(node, builder),
+            "string" => self.string(node, builder)?,
             "expansion" | "simple_expansion" | "arithmetic_expansion" => {
                 builder.push_dynamic(raw, Feature::Expansion)
             }
             "translated_string" => match node.named_child(0) {
-                Some(inner) => self.string(inner, builder),
+                Some(inner) => self.string(inner, builder)?,
                 None => builder.push_dynamic(raw, Feature::Expansion),
             },
             "command_substitution" | "process_substitution" => {
@@ -308,7 +308,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The inside of double quotes: text between the parts that the shell fills in.
-    fn string(&mut self, node: Node<'_>, builder: &mut WordBuilder) {
+    fn string(&mut self, node: Node<'_>, builder: &mut WordBuilder) -> Result<(), Unreadable> {
         builder.start_quoted();
         let end = node.end_byte() - 1;
         let mut at = node.start_byte() + 1;
@@ -319,12 +319,19 @@ impl<'a> Reader<'a> {
                 "command_substitution" => Feature::Substitution,
                 _ => continue,
             };
-            quoted(&self.text[at..child.start_byte().max(at)], builder);
-            builder.push_dynamic(&self.text[child.byte_range()], feature);
+            quoted(self.piece(at, child.start_byte().max(at))?, builder);
+            let raw = self.piece(child.start_byte(), child.end_byte())?;
+            builder.push_dynamic(raw, feature);
             at = child.end_byte();
         }
         if at < end {
-            quoted(&self.text[at..end], builder);
+            quoted(self.piece(at, end)?, builder);
         }
+        Ok(())
+    }
+
+    /// A part of the text. The parser saw stand-ins for the characters beyond ASCII: a cut through one is no reading of the text.
+    fn piece(&self, from: usize, to: usize) -> Result<&'a str, Unreadable> {
+        self.text.get(from..to).ok_or(Unreadable::Unparsable)
     }
 }
