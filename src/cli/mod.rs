@@ -4,13 +4,15 @@
 pub mod assemble;
 /// `audit verify`.
 mod audit;
+/// `policy backtest`.
+mod backtest;
 /// A conversation in this terminal.
 mod chat;
 /// The whole thing, in a minute, without keys.
 mod demo;
 /// What is configured, reachable, missing.
 mod doctor;
-/// `policy check`.
+/// `policy check`, `policy explain`.
 mod policy;
 /// One objective, headless.
 mod run;

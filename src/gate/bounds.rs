@@ -290,3 +290,48 @@ impl Scan<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What cost up to half a second is refused before the parser has taken a step or read a byte.
+    #[test]
+    fn absurd_texts_never_reach_the_parser() {
+        for unit in [
+            "${x",
+            "${!",
+            "${#",
+            "[[ a == ",
+            "function f ",
+            "ls | ",
+            "<<E ",
+            "while a; do ",
+            "$(",
+            "a \\\n",
+            "|& ",
+            "time ",
+        ] {
+            let mut budget = Budget::default();
+            let filled = unit.repeat(65_000 / unit.len());
+            for text in [format!("echo {filled}"), format!("# it's\n{filled}")] {
+                let refused = parse(&text, &mut budget).err();
+                assert!(
+                    matches!(refused, Some(Unreadable::TooDeep | Unreadable::TooMuch)),
+                    "{unit:?}"
+                );
+            }
+            assert_eq!(budget, Budget::default(), "{unit:?}");
+        }
+    }
+
+    #[test]
+    fn all_texts_of_a_judgement_share_one_budget() {
+        let mut budget = Budget::default();
+        let text = "ls | wc; ".repeat(100);
+        let parsed = (0..TEXTS_MAX)
+            .take_while(|_| parse(&text, &mut budget).is_ok())
+            .count();
+        assert!((1..TEXTS_MAX).contains(&parsed), "{parsed} texts");
+    }
+}

@@ -7,6 +7,8 @@
 mod approved;
 /// How much a judgement may cost.
 mod bounds;
+/// What rules mean, in words.
+mod explain;
 /// What was found, and the verdict that it adds up to.
 mod findings;
 /// What *always this session* would cover.
@@ -35,6 +37,7 @@ mod shell;
 mod words;
 
 pub use approved::{Approved, Authority, Circumstances, Runnable, Ticket, admit, digest};
+pub use explain::Explanation;
 pub use judge::{judge, wants};
 pub use policy::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 pub use reply::{Reply, read_reply};

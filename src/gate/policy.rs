@@ -8,7 +8,7 @@ use crate::gate::programs::{ProgramSpec, ProgramText, Stance};
 use crate::gate::rules::{Rule, RuleText};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use toml::Spanned;
 
 /// The rules that every start has.
@@ -56,6 +56,8 @@ pub struct GatePolicy {
     /// Aliases with a `*`, such as `python3.*`.
     patterns: Vec<(String, String)>,
     pub(super) rules: Vec<Rule>,
+    /// Of the rules that are no data: those of the shell, of paths, of names.
+    pub(super) explanations: BTreeMap<String, ExplanationText>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -69,6 +71,16 @@ struct PolicyText {
     not_secrets: Vec<String>,
     program: Vec<Spanned<ProgramText>>,
     rule: Vec<Spanned<RuleText>>,
+    explanations: BTreeMap<String, ExplanationText>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExplanationText {
+    pub when: String,
+    pub reason: String,
+    #[serde(default)]
+    pub fix: String,
 }
 
 impl GatePolicy {
@@ -96,6 +108,7 @@ impl GatePolicy {
         policy.builtins = words(&base.builtins).collect();
         policy.with_subcommands = words(&base.with_subcommands).collect();
         policy.not_secrets = base.not_secrets;
+        policy.explanations = base.explanations;
         policy.tighten(base.denylist, &base.interpreters, base.secrets);
         for rule in base.rule {
             policy.rules.push(Rule::checked(
@@ -156,6 +169,10 @@ impl GatePolicy {
             .map_or(name, |(_, key)| key)
     }
 
+    pub(super) fn specs(&self) -> impl Iterator<Item = &ProgramSpec> {
+        self.programs.values()
+    }
+
     pub(super) fn program(&self, name: &str) -> Option<&ProgramSpec> {
         let name = self.canonical(name);
         self.programs
@@ -178,6 +195,7 @@ impl GatePolicy {
             siblings: HashMap::new(),
             patterns: Vec::new(),
             rules: Vec::new(),
+            explanations: BTreeMap::new(),
         }
     }
 

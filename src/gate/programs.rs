@@ -111,6 +111,8 @@ pub struct ProgramText {
 #[derive(Debug, Default)]
 pub struct ProgramSpec {
     pub name: String,
+    /// Others that are read like it.
+    pub siblings: Vec<String>,
     pub stance: Stance,
     pub reason: String,
     pub fix: String,
@@ -163,6 +165,7 @@ impl ProgramText {
         examples.extend(labelled(Decision::Ask, self.ask));
         examples.extend(labelled(Decision::Deny, self.deny));
         ProgramSpec {
+            siblings: words(&self.siblings).collect(),
             stance: self.decision,
             reason: self.reason,
             fix: self.fix,
@@ -180,5 +183,14 @@ impl ProgramText {
             examples,
             name: self.name,
         }
+    }
+}
+
+impl ProgramSpec {
+    /// Its names, as a person lists them.
+    pub fn named(&self) -> String {
+        let mut names = vec![self.name.clone()];
+        names.extend(self.siblings.iter().cloned());
+        names.join(", ")
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::gate::Decision;
 use crate::gate::bounds::Budget;
+use crate::gate::explain::Explanation;
 use crate::gate::options::{Reading, read_words};
 use crate::gate::policy::{GatePolicy, PolicyError, error, matches_glob};
 use crate::gate::shell;
@@ -90,6 +91,36 @@ impl Rule {
             matches: text.matches,
             misses: text.misses,
         })
+    }
+
+    /// Itself, in words.
+    pub(super) fn explanation(&self) -> Explanation {
+        let mut when = format!("the command is {}", self.program.join(" "));
+        let conditions = [
+            ("its first operand is", self.first.join(" or ")),
+            ("it has the option", self.options.join(" or ")),
+            ("it has an operand like", self.operands.join(" or ")),
+        ];
+        for (is, what) in conditions {
+            if !what.is_empty() {
+                when.push_str(&format!(", and {is} {what}"));
+            }
+        }
+        if self.protected_branch {
+            when.push_str(", and an operand names a protected branch");
+        }
+        if self.existing_file {
+            when.push_str(", and an operand is an existing file");
+        }
+        Explanation {
+            rule: self.id.clone(),
+            decision: Some(self.decision),
+            when,
+            reason: self.reason.clone(),
+            fix: self.fix.clone(),
+            matches: self.matches.clone(),
+            misses: self.misses.clone(),
+        }
     }
 
     /// Without conditions on what follows the subcommand, so that a grant for the program and subcommand covers exactly what it speaks about.

@@ -9,6 +9,7 @@ mod gate;
 mod hub;
 mod journal;
 mod model;
+mod policy;
 mod program;
 mod recovery;
 mod serve;

@@ -74,3 +74,29 @@ fn a_week_of_work_is_not_denied_and_seldom_asks() {
         );
     }
 }
+
+#[test]
+fn every_rule_that_speaks_can_be_explained() {
+    let policy = policy();
+    let all = [
+        include_str!("../../vectors/gate.tsv"),
+        include_str!("../../vectors/gate_bypasses.tsv"),
+        include_str!("../../vectors/gate_hostile.tsv"),
+        include_str!("../../vectors/gate_ordinary.tsv"),
+        include_str!("../../vectors/gate_allowlisted.tsv"),
+    ];
+    for (_, command) in all.into_iter().flat_map(vectors) {
+        for reason in verdict_with(&policy, &[Touch::Command(command.clone())]).reasons {
+            let told = policy.explain(&reason.rule);
+            assert!(!told.is_empty(), "{}: nobody explains it", reason.rule);
+            assert!(
+                told.iter()
+                    .all(|one| !one.when.is_empty() && !one.reason.is_empty())
+            );
+        }
+    }
+    for name in policy.rule_names() {
+        assert!(!policy.explain(&name).is_empty(), "{name}");
+    }
+    assert_eq!(policy.explain("no-such-rule"), []);
+}

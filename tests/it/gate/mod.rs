@@ -1,6 +1,7 @@
 //! The gate: verdicts on the shared vectors, on our own, and on the policy's examples; what may be granted and minted.
 
 mod corpus;
+mod cost;
 mod oracle;
 
 use journeyman::agent::event::{Call, CallId};
