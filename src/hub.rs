@@ -2,12 +2,12 @@
 //!
 //! It holds no truth of its own: which sessions are awake is all that it knows, and losing that loses nothing.
 
-use crate::agent::apply::apply;
 use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{CallId, Event, Inbound, Opening, Record, WorkspaceRef};
 use crate::agent::prompt;
 use crate::agent::state::State;
 use crate::agent::texts::Texts;
+use crate::history::{inspect, load};
 use crate::session::{Delivery, Session, Surface};
 use crate::world::clock;
 use crate::world::journal::{self, FORMAT, Journal, JournalError};
@@ -514,67 +514,5 @@ async fn acknowledged(
         Err(_) => Err(DeliverError::Session(
             "the session stopped before it took the message; see the log".into(),
         )),
-    }
-}
-
-/// Folds a journal into its state, ready to be continued.
-///
-/// # Errors
-/// What is wrong with the journal, and at which line.
-pub fn load(
-    path: &Path,
-    texts: &Arc<Texts>,
-    mut each: impl FnMut(&Record),
-) -> Result<(State, Journal), JournalError> {
-    let mut state: Option<State> = None;
-    let journal = Journal::open(path, |record| {
-        each(&record);
-        fold(&mut state, &record, texts)
-    })?;
-    let state = state.ok_or_else(|| JournalError::Empty {
-        path: path.to_owned(),
-    })?;
-    Ok((state, journal))
-}
-
-/// The same without opening it for writing: for looking at a journal that another process may own.
-///
-/// # Errors
-/// As [`load`].
-pub fn inspect(
-    path: &Path,
-    texts: &Arc<Texts>,
-    mut each: impl FnMut(&Record),
-) -> Result<(State, journal::End), JournalError> {
-    let (mut state, mut refused) = (None, None);
-    let end = journal::read(path, |record| {
-        each(&record);
-        if let (None, Err(what)) = (&refused, fold(&mut state, &record, texts)) {
-            refused = Some((record.seq, what));
-        }
-    })?;
-    match (state, refused) {
-        (_, Some((line, what))) => Err(JournalError::Damaged {
-            path: path.to_owned(),
-            line,
-            what,
-        }),
-        (Some(state), None) => Ok((state, end)),
-        (None, None) => Err(JournalError::Empty {
-            path: path.to_owned(),
-        }),
-    }
-}
-
-fn fold(state: &mut Option<State>, record: &Record, texts: &Arc<Texts>) -> Result<(), String> {
-    match state {
-        Some(state) => apply(state, record).map_err(|error| error.to_string()),
-        None => {
-            *state = State::begin(record, texts.clone());
-            state
-                .is_some()
-                .then_some(())
-                .ok_or_else(|| "the first line does not open a session".into())
-        }
     }
 }

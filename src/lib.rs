@@ -13,6 +13,8 @@ pub mod config;
 pub mod doors;
 /// JUDGES, pure: verdicts; the only place that mints `Approved`.
 pub mod gate;
+/// A journal, folded into a state.
+pub mod history;
 /// Brings facts to sessions.
 pub mod hub;
 /// The loop.

@@ -4,7 +4,7 @@ use super::sessions::{journal, journals};
 use super::{CliError, Exit};
 use crate::agent::texts::Texts;
 use crate::config::Settings;
-use crate::hub::inspect;
+use crate::history::inspect;
 use clap::Subcommand;
 use std::path::Path;
 use std::sync::Arc;

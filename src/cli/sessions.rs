@@ -4,7 +4,7 @@ use super::{CliError, Exit};
 use crate::agent::event::{Event, Record};
 use crate::agent::texts::Texts;
 use crate::config::Settings;
-use crate::hub::inspect;
+use crate::history::inspect;
 use crate::world::journal::JournalError;
 use crate::world::lock::DataLock;
 use crate::world::store::{self, SessionRow, Store};

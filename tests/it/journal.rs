@@ -2,7 +2,7 @@
 
 use crate::support::{journals, texts};
 use journeyman::agent::event::{Event, Inbound, Opening, Timestamp, WorkspaceRef};
-use journeyman::hub::{inspect, load};
+use journeyman::history::{inspect, load};
 use journeyman::world::journal::{FORMAT, Journal, JournalError};
 use std::fs;
 use std::path::{Path, PathBuf};

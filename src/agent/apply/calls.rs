@@ -1,0 +1,154 @@
+//! How the calls of a round go: probed, finished, and their results passed on once all are there.
+
+use super::messages::pass_on_steering;
+use super::outbox::say;
+use super::{Illegal, illegal, turn};
+use crate::agent::event::{Call, CallId, Outcome, OutgoingKind, Probe, Status};
+use crate::agent::state::{Pending, Phase, Stage, State, Turn};
+
+pub(super) fn pending<'a>(state: &'a mut State, id: &CallId) -> Result<&'a mut Pending, Illegal> {
+    let Phase::Calls(calls) = &mut turn(state)?.phase else {
+        return illegal(format!("call {id} outside of a round"));
+    };
+    calls
+        .iter_mut()
+        .find(|pending| pending.call.id == *id)
+        .ok_or_else(|| Illegal {
+            what: format!("no call {id} in this round"),
+        })
+}
+
+pub(super) fn probed(state: &mut State, id: &CallId, probe: &Probe) -> Result<(), Illegal> {
+    let pending = pending(state, id)?;
+    let Stage::InDoubt(facts, None) = &pending.stage else {
+        return illegal(format!("call {id} is not in doubt"));
+    };
+    match probe {
+        // It provably did not run, so its approval was not spent.
+        Probe::DidNotHappen | Probe::Harmless => {
+            pending.stage = Stage::Proposed;
+            pending.may_have_run = false;
+        }
+        Probe::Happened { .. } | Probe::Unclear { .. } => {
+            pending.stage = Stage::InDoubt(facts.clone(), Some(probe.clone()));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn finish(state: &mut State, id: &CallId, outcome: &Outcome) -> Result<(), Illegal> {
+    let pending = pending(state, id)?;
+    if let Stage::Finished(_) = pending.stage {
+        return illegal(format!("call {id} ends twice"));
+    }
+    // Found in place: nobody has its diff any more, but its files are this session's all the same.
+    let found = matches!(pending.stage, Stage::InDoubt(..)) && outcome.status == Status::Done;
+    let expect = pending.expect.take().filter(|_| found);
+    pending.stage = Stage::Finished(outcome.clone());
+    pending.ticket = None;
+    let files = expect.into_iter().flat_map(|expect| expect.files);
+    state.changed.extend(files.map(|file| file.path));
+    state
+        .changed
+        .extend(outcome.changes.iter().map(|change| change.path.clone()));
+    finish_round(state);
+    Ok(())
+}
+
+/// Once every call of the round has its result: results go to the model in the order of the calls, then what the
+/// person said meanwhile, and the chat hears what changed.
+pub(super) fn finish_round(state: &mut State) {
+    let Some(Turn {
+        phase: Phase::Calls(calls),
+        ..
+    }) = &state.turn
+    else {
+        return;
+    };
+    let mut results = Vec::with_capacity(calls.len());
+    for pending in calls {
+        let Stage::Finished(outcome) = &pending.stage else {
+            return;
+        };
+        results.push((pending.call.clone(), outcome.clone()));
+    }
+    let last = results.len() - 1;
+    for (i, (call, outcome)) in results.iter().enumerate() {
+        let reminder = if i == last {
+            plan_reminder(state)
+        } else {
+            String::new()
+        };
+        state
+            .conversation
+            .tool(call, &format!("{}{reminder}", outcome.output));
+    }
+    let refused = results
+        .iter()
+        .filter(|(_, outcome)| outcome.status == Status::Denied);
+    let refused = refused.map(|(call, outcome)| (call.sameness(), outcome.output.clone()));
+    state.refused.extend(refused);
+    pass_on_steering(state);
+    tell_changes(state, &results);
+    tell_progress(state);
+    if let Some(turn) = &mut state.turn {
+        turn.phase = Phase::Ready;
+    }
+}
+
+/// The plan in a line, with every round's last result: appended, so that the prefix stays what it was.
+pub(super) fn plan_reminder(state: &State) -> String {
+    match state.plan.current() {
+        Some((number, step)) => format!(
+            "\n[plan: {}/{} done; now {number}. {}]",
+            state.plan.done(),
+            state.plan.steps.len(),
+            step.text
+        ),
+        None => String::new(),
+    }
+}
+
+pub(super) fn tell_changes(state: &mut State, results: &[(Call, Outcome)]) {
+    let changes: Vec<_> = results
+        .iter()
+        .flat_map(|(_, outcome)| &outcome.changes)
+        .collect();
+    if changes.is_empty() {
+        return;
+    }
+    let names: Vec<String> = changes
+        .iter()
+        .map(|change| format!("{} (+{} −{})", change.path, change.added, change.removed))
+        .collect();
+    let diffs: Vec<&str> = changes
+        .iter()
+        .map(|change| change.diff.trim_end())
+        .collect();
+    let text = state.texts.say(
+        "changed",
+        &[("files", &names.join(", ")), ("diff", &diffs.join("\n"))],
+    );
+    say(state, OutgoingKind::Change, text, None);
+}
+
+pub(super) fn tell_progress(state: &mut State) {
+    let Some(turn) = &mut state.turn else { return };
+    let done = state.plan.done();
+    if done == turn.told_done || state.plan.is_empty() {
+        turn.told_done = done;
+        return;
+    }
+    turn.told_done = done;
+    let round = turn.round.to_string();
+    let values = [
+        ("round", round.as_str()),
+        ("done", &done.to_string()),
+        ("total", &state.plan.steps.len().to_string()),
+    ];
+    let mut text = state.texts.say("progress", &values);
+    if let Some((_, step)) = state.plan.current() {
+        text.push_str(&state.texts.say("progress_now", &[("step", &step.text)]));
+    }
+    say(state, OutgoingKind::Progress, text, None);
+}

@@ -1,0 +1,193 @@
+//! What a person's words change: messages taken, questions answered, turns cancelled and resumed.
+
+use super::calls::{finish_round, pending};
+use super::outbox::{notice, say};
+use super::{Illegal, illegal, turn};
+use crate::agent::event::{By, Inbound, Outcome, OutgoingKind, Reading, Status};
+use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Ticket, Turn};
+use crate::agent::wording;
+use crate::gate::Pattern;
+
+/// The oldest unread message, which must be `id`.
+pub(super) fn unread(state: &mut State, id: &str) -> Result<Inbound, Illegal> {
+    match state.unread.pop_front() {
+        Some(message) if message.id == id => Ok(message),
+        _ => illegal(format!("message {id} is taken out of order")),
+    }
+}
+
+pub(super) fn take_word(state: &mut State, by: &By) -> Result<(), Illegal> {
+    match &by.message {
+        Some(id) => unread(state, id).map(drop),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn take_message(
+    state: &mut State,
+    id: &str,
+    reading: &Reading,
+    reply: Option<&str>,
+) -> Result<(), Illegal> {
+    let message = unread(state, id)?;
+    if matches!(
+        reading,
+        Reading::Objective | Reading::Steering | Reading::Answer { .. }
+    ) {
+        // The person may have meant to change just that.
+        state.refused.clear();
+    }
+    if let Some(reply) = reply {
+        say(state, OutgoingKind::Notice, reply.to_owned(), None);
+    }
+    match reading {
+        Reading::Objective => {
+            if state.turn.is_some() {
+                return illegal("an objective during a turn");
+            }
+            if state.plan.done() == state.plan.steps.len() {
+                state.plan = Default::default();
+            }
+            state.conversation.user(&message.text);
+            state.turn = Some(Turn::begin(state.now, state.plan.done()));
+        }
+        Reading::Steering => {
+            let at_boundary = matches!(turn(state)?.phase, Phase::Ready);
+            state.steering.push(message);
+            if at_boundary {
+                pass_on_steering(state);
+            }
+        }
+        Reading::Answer { call } => {
+            let pending = pending(state, call)?;
+            let Stage::Listening = pending.stage else {
+                return illegal(format!("call {call} did not ask"));
+            };
+            pending.stage = Stage::Heard(message.text);
+        }
+        Reading::Command { name } => {
+            if name == "new" {
+                state.closed = true;
+            }
+        }
+        Reading::Refused | Reading::Ignored => {}
+    }
+    Ok(())
+}
+
+pub(super) fn pass_on_steering(state: &mut State) {
+    for message in std::mem::take(&mut state.steering) {
+        state.conversation.user(&message.text);
+    }
+}
+
+/// The call of an open question, and the question.
+pub(super) fn close_question<'a>(
+    state: &'a mut State,
+    code: &str,
+) -> Result<(&'a mut Pending, Question), Illegal> {
+    let Phase::Calls(calls) = &mut turn(state)?.phase else {
+        return illegal(format!("no question {code} is open"));
+    };
+    for pending in calls {
+        let Stage::Waiting(question) = &pending.stage else {
+            continue;
+        };
+        if question.approval != code {
+            continue;
+        }
+        let question = question.clone();
+        return Ok((pending, question));
+    }
+    illegal(format!("no question {code} is open"))
+}
+
+pub(super) fn approve(
+    state: &mut State,
+    code: &str,
+    by: &By,
+    always: Option<&Pattern>,
+) -> Result<(), Illegal> {
+    take_word(state, by)?;
+    let (pending, question) = close_question(state, code)?;
+    // Judged again from fresh facts before it runs: an approval is void if anything differs by then.
+    pending.stage = Stage::Proposed;
+    pending.ticket = Some(Ticket {
+        approval: question.approval,
+        digest: question.digest,
+    });
+    match always {
+        Some(pattern) => {
+            state.grants.push(pattern.clone());
+            notice(
+                state,
+                "approved_always",
+                &[("code", code), ("pattern", &pattern.to_string())],
+            );
+        }
+        None => notice(state, "approved", &[("code", code)]),
+    }
+    Ok(())
+}
+
+pub(super) fn refuse(
+    state: &mut State,
+    code: &str,
+    by: &By,
+    reason: Option<&str>,
+) -> Result<(), Illegal> {
+    take_word(state, by)?;
+    let (pending, question) = close_question(state, code)?;
+    let outcome = match question.in_doubt {
+        true => wording::left_in_doubt("The person chose not to run it again."),
+        false => refusal("the person refused", reason),
+    };
+    pending.stage = Stage::Finished(outcome);
+    notice(state, "denied", &[("code", code)]);
+    finish_round(state);
+    Ok(())
+}
+
+pub(super) fn expire(state: &mut State, code: &str) -> Result<(), Illegal> {
+    let (pending, question) = close_question(state, code)?;
+    let outcome = match question.in_doubt {
+        true => wording::left_in_doubt("Nobody answered in time whether to run it again."),
+        false => refusal("nobody answered the approval question in time", None),
+    };
+    pending.stage = Stage::Finished(outcome);
+    notice(state, "expired", &[("code", code)]);
+    finish_round(state);
+    Ok(())
+}
+
+pub(super) fn refusal(who: &str, reason: Option<&str>) -> Outcome {
+    let reason = reason
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    let text = format!(
+        "Not run: {who}{reason}\nDo not try the same again; go another way, or ask the person."
+    );
+    Outcome::new(Status::Denied, text)
+}
+
+pub(super) fn cancel(state: &mut State, by: &By) -> Result<(), Illegal> {
+    take_word(state, by)?;
+    let turn = turn(state)?;
+    turn.stop = Stop::Wanted;
+    turn.interrupted = false;
+    notice(state, "cancelling", &[]);
+    Ok(())
+}
+
+pub(super) fn resume(state: &mut State, by: &By) -> Result<(), Illegal> {
+    take_word(state, by)?;
+    notice(state, "resuming", &[]);
+    match &mut state.turn {
+        Some(turn) if turn.interrupted => {
+            turn.interrupted = false;
+        }
+        Some(_) => return illegal("a turn that goes on cannot be resumed"),
+        None => state.turn = Some(Turn::begin(state.now, state.plan.done())),
+    }
+    Ok(())
+}

@@ -1,0 +1,346 @@
+//! What events are made of: messages, calls, answers, outcomes.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+
+/// What a session starts with. Kept whole, so that a resumed session shows the model the same bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Opening {
+    /// Version of the journal's format.
+    pub format: u32,
+    /// Program and version that wrote the first line.
+    pub program: String,
+    pub session: String,
+    /// The correspondent on a channel: `whatsapp:5491112345678`, `terminal:local`.
+    pub chat: String,
+    /// Who may answer questions: the sender of the chat.
+    pub owner: String,
+    pub workspace: WorkspaceRef,
+    /// The system prompt, word for word.
+    pub system: String,
+    pub prompt_digest: String,
+    pub policy_digest: String,
+    pub model: String,
+    /// What confines commands: `landlock abi 7, seccomp`.
+    #[serde(default)]
+    pub sandbox: String,
+}
+
+/// The folder that a session works in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkspaceRef {
+    pub name: String,
+    /// Absolute and canonical.
+    pub path: String,
+}
+
+/// A message from a person, as the channel gave it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Inbound {
+    /// The channel's own id: unique, the key against duplicates.
+    pub id: String,
+    pub from: String,
+    pub text: String,
+    #[serde(default)]
+    pub via: Via,
+    /// The message of ours that this one reacts to or quotes, by the channel's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// The channel's name for a kind of message that cannot be read yet (`image`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
+}
+
+impl Inbound {
+    /// Plain text.
+    pub fn text(id: impl Into<String>, from: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            from: from.into(),
+            text: text.into(),
+            via: Via::Text,
+            about: None,
+            unreadable: None,
+        }
+    }
+}
+
+/// Whose word a fact is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct By {
+    pub who: String,
+    #[serde(default)]
+    pub via: Via,
+    /// The message that said so, taken by this event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// How a person spoke.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    #[default]
+    Text,
+    Button,
+    Reaction,
+    /// `--yes` or `--no-approvals` on the command line.
+    Flag,
+}
+
+/// What a message was understood as.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "as")]
+pub enum Reading {
+    /// Starts a turn.
+    Objective,
+    /// Waits for the next round boundary.
+    Steering,
+    /// The answer to `request_user_approval`, word for word.
+    Answer { call: CallId },
+    /// A chat command.
+    Command { name: String },
+    /// Not from the owner of the chat.
+    Refused,
+    /// It answers nothing that is open: a reaction to something else, a yes to an older question.
+    Ignored,
+}
+
+/// One call of a tool, as the model asked for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// Ours: `ROUND.POSITION`, unique in the session.
+    pub id: CallId,
+    /// The provider's id, repeated to it with the result.
+    pub wire_id: String,
+    pub tool: String,
+    /// Exactly the text that the model wrote; may be malformed.
+    pub arguments: String,
+}
+
+impl Call {
+    /// The arguments as JSON. An empty text counts as `{}`, as several models write it.
+    pub fn json(&self) -> Result<Value, serde_json::Error> {
+        if self.arguments.trim().is_empty() {
+            return Ok(Value::Object(Default::default()));
+        }
+        serde_json::from_str(&self.arguments)
+    }
+
+    /// Tool and arguments in one text: the same for calls that would do the same, however they are written.
+    pub fn sameness(&self) -> String {
+        let arguments = self.json().map(|mut json| {
+            json.sort_all_objects();
+            json.to_string()
+        });
+        format!(
+            "{} {}",
+            self.tool,
+            arguments.unwrap_or_else(|_| self.arguments.clone())
+        )
+    }
+}
+
+/// `ROUND.POSITION` of a call within its session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallId(pub String);
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A model's whole reply.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    /// Some providers want their reasoning back with the next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Call>,
+    #[serde(default)]
+    pub usage: Usage,
+    /// The provider's reason for stopping: `stop`, `tool_calls`, `length`.
+    pub finish: String,
+    /// Requests made until this one came through.
+    pub attempts: u32,
+    pub duration_ms: u64,
+}
+
+/// Tokens spent, as the provider counted them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    #[serde(default)]
+    pub cached_tokens: u64,
+}
+
+impl Usage {
+    pub fn total(&self) -> u64 {
+        self.input_tokens + self.output_tokens
+    }
+
+    pub fn add(&mut self, other: Usage) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cached_tokens += other.cached_tokens;
+    }
+}
+
+/// What can be known about an effect after a crash. Recovery is a table over this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectClass {
+    /// No consequences: run again freely.
+    Pure,
+    /// Running again gives the same.
+    Idempotent,
+    /// The world can be asked whether it happened.
+    Probeable,
+    /// Nobody can tell.
+    Opaque,
+}
+
+/// What a probe will look for, written down before the effect: files with their digests before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expectation {
+    pub files: Vec<ExpectedFile>,
+}
+
+/// One file's state before and after an effect. `None`: the file does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpectedFile {
+    pub path: String,
+    pub before: Option<String>,
+    pub after: Option<String>,
+}
+
+/// What a probe found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "found")]
+pub enum Probe {
+    /// It happened; this is its result.
+    Happened { output: String },
+    /// It did not happen.
+    DidNotHappen,
+    /// Nobody looked: running it once more does no harm.
+    Harmless,
+    /// Something else was found, or nothing can be known.
+    Unclear { why: String },
+}
+
+/// How a call ended, and what the model reads about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub status: Status,
+    /// Bounded text for the model.
+    pub output: String,
+    #[serde(default)]
+    pub duration_ms: u64,
+    /// SHA-256 of the full output, where it was longer than what stands here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Files that the call changed, with a unified diff for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<FileChange>,
+    /// The whole output, where `output` shows only a part: kept beside the journal, not in it.
+    #[serde(skip)]
+    pub whole: Option<String>,
+    /// Exit code and argv of a command, for the audit table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The effect had consequences, so this line must be durable.
+    #[serde(default)]
+    pub consequential: bool,
+}
+
+impl Outcome {
+    pub fn done(output: impl Into<String>) -> Self {
+        Self::new(Status::Done, output)
+    }
+
+    pub fn failed(output: impl Into<String>) -> Self {
+        Self::new(Status::Failed, output)
+    }
+
+    pub fn new(status: Status, output: impl Into<String>) -> Self {
+        Self {
+            status,
+            output: output.into(),
+            duration_ms: 0,
+            digest: None,
+            changes: Vec::new(),
+            whole: None,
+            exit_code: None,
+            consequential: false,
+        }
+    }
+}
+
+/// Kinds of outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Done,
+    /// The outside world said no: the model reads why and goes on.
+    Failed,
+    /// The gate or the person said no.
+    Denied,
+    /// Stopped by `/cancel` or by a limit, partial output kept.
+    Cancelled,
+    /// In doubt, and the person chose to go on without running it again.
+    Unknown,
+}
+
+/// One file that a call changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    pub path: String,
+    pub added: usize,
+    pub removed: usize,
+    /// Unified diff, bounded.
+    pub diff: String,
+}
+
+/// Why a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    Done,
+    Failed,
+    Limit,
+    Cancelled,
+}
+
+impl EndReason {
+    pub fn word(self) -> &'static str {
+        match self {
+            EndReason::Done => "done",
+            EndReason::Failed => "failed",
+            EndReason::Limit => "stopped at a limit",
+            EndReason::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What kind of message goes out; a channel may show each its own way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutgoingKind {
+    /// A reply to a command, or a remark.
+    Notice,
+    /// The plan moved.
+    Progress,
+    /// What was changed, as a diff.
+    Change,
+    /// Waits for yes or no.
+    Question,
+    /// Ends the turn.
+    Final,
+}
