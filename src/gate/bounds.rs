@@ -12,6 +12,8 @@ use tree_sitter::{ParseOptions, Parser, Tree};
 pub const COMMAND_MAX_BYTES: usize = 64 * 1024;
 /// Words, operators, quotes and expansions of one text, as the scan counts them: nobody reads more before approving it.
 const MARKS_MAX: usize = 1024;
+/// A word or a run of blanks counts once more for so many bytes.
+const RUN_BYTES_A_MARK: usize = 32;
 /// Brackets open at once, where the scan takes them for the shell's.
 const NESTING_MAX: usize = 40;
 /// Brackets open at once wherever they stand, also in what looks like quotes: what the scan mistakes must stay cheap as well.
@@ -179,7 +181,7 @@ impl Scan<'_> {
         let byte = self.bytes[self.at];
         self.at += 1;
         match byte {
-            b' ' | b'\t' => return,
+            b' ' | b'\t' => return self.skip_run(|byte| matches!(byte, b' ' | b'\t')),
             b'\\' => self.at += 1,
             b'\'' => self.skip_past(b'\''),
             b'"' => self.double_quoted(),
@@ -199,12 +201,21 @@ impl Scan<'_> {
             b'|' | b'&' | b';' | b'<' | b'>' | b'$' | b'`' => {}
             _ => {
                 const ENDS: &[u8] = b" \t\n\\'\"$(){}[]<>|&;`";
-                while self.at < self.bytes.len() && !ENDS.contains(&self.bytes[self.at]) {
-                    self.at += 1;
-                }
+                self.skip_run(|byte| !ENDS.contains(&byte));
             }
         }
         self.marks += 1;
+    }
+
+    /// A run of one kind of character. A long one counts for several marks: the parser reads it again and again.
+    fn skip_run(&mut self, belongs: impl Fn(u8) -> bool) {
+        let rest = &self.bytes[self.at..];
+        let length = rest
+            .iter()
+            .position(|byte| !belongs(*byte))
+            .unwrap_or(rest.len());
+        self.at += length;
+        self.marks += length / RUN_BYTES_A_MARK;
     }
 
     fn skip_past(&mut self, byte: u8) {

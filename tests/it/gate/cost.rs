@@ -3,8 +3,7 @@
 
 use super::{policy, resolve};
 use journeyman::gate::{Decision, GatePolicy, Touch, judge, wants};
-use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What 64 kB texts are made of, repeated.
 const UNITS: &[&str] = &[
@@ -190,11 +189,10 @@ fn long_hostile_texts_are_judged_in_milliseconds() {
     ] {
         println!("{:>12.3?}  {text}", fastest(&policy, text));
     }
-    let started = on_cpu();
-    for _ in 0..20 {
-        super::policy();
-    }
-    println!("{:>12.3?}  loading the policy", (on_cpu() - started) / 20);
+    println!(
+        "{:>12.3?}  loading the policy",
+        shortest(|| drop(super::policy()))
+    );
     if !cfg!(debug_assertions) {
         assert!(
             measured[0].0 < Duration::from_millis(5),
@@ -204,25 +202,20 @@ fn long_hostile_texts_are_judged_in_milliseconds() {
     }
 }
 
-/// Of several runs: what looking and judging take on the processor.
+/// Of several runs, so that a busy machine counts for little.
 fn fastest(policy: &GatePolicy, text: &str) -> Duration {
     let touches = [Touch::Command(text.to_owned())];
     let facts = resolve(&wants(policy, &touches));
-    let once = |_| {
-        let started = on_cpu();
+    shortest(|| {
         judge(policy, &touches, &facts);
-        on_cpu() - started
-    };
-    (0..5).map(once).min().unwrap()
+    })
 }
 
-/// Time on the processor, so that a busy machine does not count.
-fn on_cpu() -> Duration {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    Duration::from_nanos(
-        text.split(' ')
-            .next()
-            .and_then(|ns| ns.parse().ok())
-            .unwrap_or(0),
-    )
+fn shortest(mut work: impl FnMut()) -> Duration {
+    let once = |_| {
+        let started = Instant::now();
+        work();
+        started.elapsed()
+    };
+    (0..20).map(once).min().unwrap()
 }
