@@ -1,7 +1,7 @@
 //! What a rule means, in words: from the policy file for its rules and programs, and from its `[explanations]` for the rest.
 
 use crate::gate::Decision;
-use crate::gate::policy::GatePolicy;
+use crate::gate::policy::{GatePolicy, built_in};
 use crate::gate::programs::Stance;
 use serde::Serialize;
 
@@ -29,6 +29,7 @@ pub struct Explanation {
 impl GatePolicy {
     /// Everything that goes by this name. Empty for a name that no verdict carries.
     pub fn explain(&self, name: &str) -> Vec<Explanation> {
+        let (examples, explanations) = (self.examples(), built_in().explanations);
         let mut found: Vec<Explanation> = self
             .rules
             .iter()
@@ -48,15 +49,15 @@ impl GatePolicy {
                 when: format!("the command is {}", spec.named()),
                 reason: spec.reason.clone(),
                 fix: spec.fix.clone(),
-                matches: spec
-                    .examples
+                matches: examples
                     .iter()
-                    .map(|(_, command)| command.clone())
+                    .filter(|(program, _, _)| *program == spec.name)
+                    .map(|(_, _, command)| command.clone())
                     .collect(),
                 misses: Vec::new(),
             })
         }));
-        found.extend(self.explanations.get(name).map(|text| Explanation {
+        found.extend(explanations.get(name).map(|text| Explanation {
             rule: name.to_owned(),
             decision: None,
             when: text.when.clone(),
@@ -76,7 +77,7 @@ impl GatePolicy {
             .map(|spec| spec.name.replace(' ', "-"));
         let mut names: Vec<String> = self.rules.iter().map(|rule| rule.id.clone()).collect();
         names.extend(specs);
-        names.extend(self.explanations.keys().cloned());
+        names.extend(built_in().explanations.into_keys());
         names.sort();
         names.dedup();
         names

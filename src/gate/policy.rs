@@ -56,22 +56,21 @@ pub struct GatePolicy {
     /// Aliases with a `*`, such as `python3.*`.
     patterns: Vec<(String, String)>,
     pub(super) rules: Vec<Rule>,
-    /// Of the rules that are no data: those of the shell, of paths, of names.
-    pub(super) explanations: BTreeMap<String, ExplanationText>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct PolicyText {
+pub(super) struct PolicyText {
     denylist: Vec<String>,
     interpreters: String,
     builtins: String,
     with_subcommands: String,
     secrets: Vec<String>,
     not_secrets: Vec<String>,
-    program: Vec<Spanned<ProgramText>>,
+    pub(super) program: Vec<Spanned<ProgramText>>,
     rule: Vec<Spanned<RuleText>>,
-    explanations: BTreeMap<String, ExplanationText>,
+    /// Of the rules that are no data: those of the shell, of paths, of names.
+    pub(super) explanations: BTreeMap<String, ExplanationText>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -89,12 +88,15 @@ impl GatePolicy {
     /// Later files may add denied programs, secrets and rules. What a program's options mean can't be redefined: a file that
     /// repeats the built-in definitions unchanged is fine, a different one is an error.
     pub fn load(files: &[(&str, &str)], settings: GateSettings) -> Result<Self, PolicyError> {
-        let base = parse(BUILT_IN_NAME, BUILT_IN)?;
         let mut policy = Self::empty(settings, files);
         let mut tightening = files
             .iter()
             .filter(|(_, text)| *text != BUILT_IN)
             .peekable();
+        let base = match tightening.peek() {
+            Some(_) => parse(BUILT_IN_NAME, BUILT_IN)?,
+            None => parse(BUILT_IN_NAME, &for_judging(BUILT_IN))?,
+        };
         // Only needed to compare with; copying it takes a part of every start.
         let base_programs: Vec<ProgramText> = match tightening.peek() {
             Some(_) => base
@@ -108,7 +110,6 @@ impl GatePolicy {
         policy.builtins = words(&base.builtins).collect();
         policy.with_subcommands = words(&base.with_subcommands).collect();
         policy.not_secrets = base.not_secrets;
-        policy.explanations = base.explanations;
         policy.tighten(base.denylist, &base.interpreters, base.secrets);
         for rule in base.rule {
             policy.rules.push(Rule::checked(
@@ -138,13 +139,10 @@ impl GatePolicy {
         &self.settings
     }
 
-    /// Every example of the policy's programs, with what it must be judged as.
-    pub fn examples(&self) -> impl Iterator<Item = (&str, Decision, &str)> {
-        self.programs.values().flat_map(|spec| {
-            spec.examples
-                .iter()
-                .map(|(decision, text)| (spec.name.as_str(), *decision, text.as_str()))
-        })
+    /// Every example of the policy's programs, with what it must be judged as: program, decision, command.
+    pub fn examples(&self) -> Vec<(String, Decision, String)> {
+        let programs = built_in().program.into_iter().map(Spanned::into_inner);
+        programs.flat_map(ProgramText::examples).collect()
     }
 
     /// Examples that their own rule does not treat as it says: (rule, example).
@@ -195,7 +193,6 @@ impl GatePolicy {
             siblings: HashMap::new(),
             patterns: Vec::new(),
             rules: Vec::new(),
-            explanations: BTreeMap::new(),
         }
     }
 
@@ -325,6 +322,30 @@ fn parse(file: &str, text: &str) -> Result<PolicyText, PolicyError> {
             err.message(),
         )
     })
+}
+
+/// The built-in file with everything that stands in it.
+pub(super) fn built_in() -> PolicyText {
+    parse(BUILT_IN_NAME, BUILT_IN).expect("BUG: the built-in policy was read at the start")
+}
+
+/// Half of the built-in file is for people and tests: the examples of programs (one line each) and the explanations. A start
+/// does without them; lines keep their numbers.
+fn for_judging(text: &str) -> String {
+    let end = text.find("\n[explanations]").unwrap_or(text.len());
+    let is_example = |line: &str| {
+        ["allow = [", "ask = [", "deny = ["]
+            .iter()
+            .any(|start| line.starts_with(start) && line.ends_with(']'))
+    };
+    let mut short = String::with_capacity(end);
+    for line in text[..end].lines() {
+        if !is_example(line) && !line.starts_with('#') {
+            short.push_str(line);
+        }
+        short.push('\n');
+    }
+    short
 }
 
 fn line_of(text: &str, at: usize) -> usize {

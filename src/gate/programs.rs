@@ -127,8 +127,6 @@ pub struct ProgramSpec {
     pub assignments: bool,
     pub subcommands: bool,
     pub needs_subcommand: bool,
-    /// What the example commands must come out as.
-    pub examples: Vec<(Decision, String)>,
 }
 
 impl ProgramText {
@@ -157,13 +155,22 @@ impl ProgramText {
         }
     }
 
+    /// Its name, what each example must come out as, and the example.
+    pub(super) fn examples(self) -> impl Iterator<Item = (String, Decision, String)> {
+        let lists = [
+            (Decision::Allow, self.allow),
+            (Decision::Ask, self.ask),
+            (Decision::Deny, self.deny),
+        ];
+        lists.into_iter().flat_map(move |(decision, examples)| {
+            let name = self.name.clone();
+            examples
+                .into_iter()
+                .map(move |example| (name.clone(), decision, example))
+        })
+    }
+
     pub(super) fn ready(self, options: HashMap<String, Opt>) -> ProgramSpec {
-        let labelled = |decision, examples: Vec<String>| {
-            examples.into_iter().map(move |example| (decision, example))
-        };
-        let mut examples: Vec<_> = labelled(Decision::Allow, self.allow).collect();
-        examples.extend(labelled(Decision::Ask, self.ask));
-        examples.extend(labelled(Decision::Deny, self.deny));
         ProgramSpec {
             siblings: words(&self.siblings).collect(),
             stance: self.decision,
@@ -180,7 +187,6 @@ impl ProgramText {
             assignments: self.assignments,
             subcommands: self.subcommands,
             needs_subcommand: self.needs_subcommand,
-            examples,
             name: self.name,
         }
     }

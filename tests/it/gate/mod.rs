@@ -191,7 +191,7 @@ fn every_example_of_the_policy_comes_out_as_it_says() {
     let policy = policy();
     let mut wrong = Vec::new();
     for (program, expected, command) in policy.examples() {
-        let verdict = verdict_with(&policy, &[Touch::Command(command.into())]);
+        let verdict = verdict_with(&policy, &[Touch::Command(command.clone())]);
         if verdict.decision != expected {
             let rules: Vec<_> = verdict
                 .reasons
