@@ -22,6 +22,7 @@ const FILE_BYTES_MAX: u64 = 1_000_000;
 const HOOKS_MAX: usize = 200;
 /// Where something is put that took the place of `.git`.
 const ASIDE: &str = ".git-put-aside";
+const ASIDE_MAX: u32 = 1000;
 /// What a branch may be told without asking; none of it runs anything.
 const BRANCH_KEYS: &[&str] = &[
     "remote",
@@ -79,8 +80,8 @@ impl GitGuard {
             Err(Errno::ENOTDIR | Errno::ELOOP) if self.root.is_some() => {
                 let root =
                     open_folder(self.root.as_deref().unwrap_or(&self.folder)).map_err(fail)?;
-                renameat(&root, ".git", &root, ASIDE).map_err(fail)?;
-                return Ok(vec![format!(".git (no folder any more; now {ASIDE})")]);
+                let aside = put_aside(&root, ".git").map_err(fail)?;
+                return Ok(vec![format!(".git (no folder any more; now {aside})")]);
             }
             Err(error) => return Err(fail(error)),
         };
@@ -106,8 +107,8 @@ impl GitGuard {
                 SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT != wanted
             };
             if fstatat(&handle, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(odd) {
-                renameat(&handle, name, &handle, ASIDE).map_err(fail)?;
-                changed.push(format!(".git/{name} (now .git/{ASIDE})"));
+                let aside = put_aside(&handle, name).map_err(fail)?;
+                changed.push(format!(".git/{name} (now .git/{aside})"));
             }
         }
         Ok(changed)
@@ -122,6 +123,18 @@ fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
 fn subfolder(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_RDONLY;
     openat(folder, name, flags, Mode::empty())
+}
+
+/// Gives it another name, which nothing has.
+fn put_aside(folder: &OwnedFd, name: &str) -> Result<String, Errno> {
+    for number in 1..=ASIDE_MAX {
+        let aside = format!("{ASIDE}-{number}");
+        if fstatat(folder, aside.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW) == Err(Errno::ENOENT) {
+            renameat(folder, name, folder, aside.as_str())?;
+            return Ok(aside);
+        }
+    }
+    Err(Errno::EEXIST)
 }
 
 /// Regular files only, never through a link.
@@ -178,7 +191,7 @@ fn restore(folder: &OwnedFd, name: &str, before: Option<&(Vec<u8>, u32)>) -> Res
         None => (None, folder, name),
         Some((_, name)) => {
             if let (Err(_), Some(_)) = (subfolder(folder, HOOKS), before) {
-                let _ = renameat(folder, HOOKS, folder, ASIDE);
+                let _ = put_aside(folder, HOOKS);
                 mkdirat(folder, HOOKS, Mode::from_bits_truncate(0o755))?;
             }
             (Some(subfolder(folder, HOOKS)?), folder, name)
@@ -187,7 +200,7 @@ fn restore(folder: &OwnedFd, name: &str, before: Option<&(Vec<u8>, u32)>) -> Res
     let folder = held.as_ref().unwrap_or(folder);
     match unlinkat(folder, name, UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => {}
-        Err(Errno::EISDIR | Errno::EPERM) => renameat(folder, name, folder, ASIDE)?,
+        Err(Errno::EISDIR | Errno::EPERM) => drop(put_aside(folder, name)?),
         Err(error) => return Err(error),
     }
     let Some((bytes, mode)) = before else {

@@ -265,7 +265,7 @@ async fn secrets_stay_unread() {
         format!("cat {}/../outside/marker", data.display()),
         format!("cat /proc/{}/environ", std::process::id()),
         format!("cat /proc/{}/maps", std::process::id()),
-        format!("ls /proc/{}/fd", std::process::id()),
+        format!("readlink /proc/{}/fd/0", std::process::id()),
         format!("ls /proc/{}/root/", std::process::id()),
         format!("ls /proc/{}/cwd/", std::process::id()),
         // The keeper is a copy of the server.
@@ -285,10 +285,6 @@ async fn neither_the_kernel_nor_others_are_in_reach() {
         return;
     }
     cage.probe().await;
-    let mut bystander = std::process::Command::new("sleep")
-        .arg("600")
-        .spawn()
-        .expect("sleep");
     for (what, errno) in [
         ("ptrace", "EPERM"),
         ("unshare-user", "EPERM"),
@@ -323,6 +319,10 @@ async fn neither_the_kernel_nor_others_are_in_reach() {
         let finished = cage.bash(&format!("./probe {what}")).await;
         assert_eq!(finished.stdout.text().trim(), errno, "{what} {finished:?}");
     }
+    let mut bystander = std::process::Command::new("sleep")
+        .arg("20")
+        .spawn()
+        .expect("sleep");
     for pid in [bystander.id(), std::process::id()] {
         cage.fails(&format!("kill -CONT {pid}")).await;
     }

@@ -37,7 +37,7 @@ static long attempt(const char *what) {
     if (!strcmp(what, "module")) return syscall(SYS_finit_module, 0, "", 0);
     if (!strcmp(what, "kexec")) return syscall(SYS_kexec_load, 0, 0, 0, 0);
     if (!strcmp(what, "reboot")) return syscall(SYS_reboot, 0, 0, 0, 0);
-    if (!strcmp(what, "settime")) return settimeofday(0, 0);
+    if (!strcmp(what, "settime")) return syscall(SYS_settimeofday, 0, 0);
     if (!strcmp(what, "handle")) return syscall(SYS_open_by_handle_at, AT_FDCWD, buffer, 0);
     if (!strcmp(what, "vmread")) return process_vm_readv(getppid(), 0, 0, 0, 0, 0);
 #ifdef __x86_64__

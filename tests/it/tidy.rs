@@ -182,6 +182,35 @@ fn one_function_starts_processes_and_one_opens_files_for_the_model() {
     }
 }
 
+/// Invariant 6: one way into a process, and confinement is only ever put on a process that was forked for a command.
+#[test]
+fn confinement_is_applied_in_one_place_and_never_to_this_program() {
+    assert_eq!(files_with("pre_exec("), ["world/process.rs"]);
+    assert_eq!(files_with(".enter()"), ["world/process.rs"]);
+    for word in [
+        "restrict_self",
+        "apply_filter",
+        "set_no_new_privs",
+        "setrlimit(",
+        "PR_CAPBSET_DROP",
+        "fork()",
+    ] {
+        assert_eq!(files_with(word), ["world/keeper.rs"], "{word}");
+    }
+    let keeper = sources()
+        .into_iter()
+        .find(|source| source.name == "world/keeper.rs")
+        .expect("the file");
+    for word in [
+        "format!", "Vec<u8>", "vec!", "String", "Box", "Mutex", "println!",
+    ] {
+        assert!(
+            !keeper.code.contains(word),
+            "src/world/keeper.rs allocates or locks by {word}"
+        );
+    }
+}
+
 /// Invariant 2: events happen to a state in one place.
 #[test]
 fn the_state_changes_in_apply_only() {
