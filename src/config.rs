@@ -3,6 +3,11 @@
 //! Order: environment, `.env`, `config/*.toml` of the configuration folder, defaults that are compiled in. Never from a
 //! workspace: a repository that is worked on must not set a key, an allowlist or a model's address.
 
+/// The services outside.
+mod services;
+/// Where variables are found.
+mod sources;
+
 use crate::agent::limits::{self, Limits};
 use crate::agent::mask::Masks;
 use crate::agent::step::{Policy, Resume};
@@ -10,7 +15,8 @@ use crate::agent::texts::{self, Texts};
 use crate::gate::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 use crate::world::confine::{Mode, Own, ProcessLimits, Sandbox, Wanted};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use services::{model, whatsapp};
+use sources::{Home, Sources, names};
 use std::env;
 use std::fmt;
 use std::net::SocketAddr;
@@ -18,11 +24,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
-const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
-const DEFAULT_GRAPH_URL: &str = "https://graph.facebook.com/v23.0";
 const DEFAULT_BIND: &str = "127.0.0.1:8787";
+
 const DEFAULT_ALLOWLIST: &str =
     "pytest,ruff,mypy,make,npm,pip,git,cat,head,tail,wc,ls,find,grep,echo,python,node";
+
 const SETTINGS: &str = include_str!("../config/settings.toml");
 
 /// Variables with such names hold secrets, whoever set them.
@@ -278,266 +284,6 @@ impl Settings {
     }
 }
 
-struct Home {
-    folder: PathBuf,
-    data: PathBuf,
-}
-
-impl Home {
-    /// `--config`, else `JOURNEYMAN_HOME`, else the checkout that this program was built from when run in it, else XDG.
-    fn find(config: Option<&Path>) -> Self {
-        let beside = |folder: PathBuf| Self {
-            data: folder.join("data"),
-            folder,
-        };
-        if let Some(folder) = config
-            .map(Path::to_owned)
-            .or_else(|| env::var_os("JOURNEYMAN_HOME").map(PathBuf::from))
-        {
-            return beside(absolute(folder));
-        }
-        // Compiled in rather than recognised by its looks, which a workspace could imitate.
-        let checkout = Path::new(env!("CARGO_MANIFEST_DIR"));
-        if env::current_dir().is_ok_and(|here| here.starts_with(checkout)) {
-            return beside(checkout.to_owned());
-        }
-        let user = |variable: &str, fallback: &str| {
-            let home = || PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(fallback);
-            env::var_os(variable)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-                .unwrap_or_else(home)
-                .join("journeyman")
-        };
-        Self {
-            folder: user("XDG_CONFIG_HOME", ".config"),
-            data: user("XDG_DATA_HOME", ".local/share"),
-        }
-    }
-}
-
-fn absolute(path: PathBuf) -> PathBuf {
-    std::path::absolute(&path).unwrap_or(path)
-}
-
-struct Sources {
-    env_path: PathBuf,
-    dotenv: BTreeMap<String, String>,
-    shown: Vec<Shown>,
-}
-
-impl Sources {
-    fn read(home: &Path) -> Result<Self, ConfigError> {
-        let env_path = home.join(".env");
-        let mut dotenv = BTreeMap::new();
-        if env_path.is_file() {
-            let fail = |error: dotenvy::Error| ConfigError::File {
-                path: env_path.display().to_string(),
-                message: error.to_string(),
-            };
-            for pair in dotenvy::from_path_iter(&env_path).map_err(fail)? {
-                let (name, value) = pair.map_err(fail)?;
-                dotenv.insert(name, value);
-            }
-        }
-        Ok(Self {
-            env_path,
-            dotenv,
-            shown: Vec::new(),
-        })
-    }
-
-    /// The value and where it was found. An empty one counts as not set, but for lists (`AGENT_SHELL_ALLOWLIST`).
-    fn get(&mut self, name: &'static str, secret: bool) -> Option<(String, Origin)> {
-        let keep_empty = name == "AGENT_SHELL_ALLOWLIST";
-        let wanted = |value: &String| keep_empty || !value.trim().is_empty();
-        let from_environment = env::var(name)
-            .ok()
-            .filter(wanted)
-            .map(|value| (value, Origin::Environment));
-        let from_file = || {
-            Some((
-                self.dotenv.get(name).filter(|value| wanted(value))?.clone(),
-                Origin::File(self.env_path.clone()),
-            ))
-        };
-        let found = from_environment
-            .or_else(from_file)
-            .map(|(value, origin)| (value.trim().to_owned(), origin));
-        if let Some((value, origin)) = &found {
-            let value = if secret {
-                "set".to_owned()
-            } else {
-                value.clone()
-            };
-            self.shown.push(Shown {
-                name,
-                value,
-                origin: origin.clone(),
-            });
-        }
-        found
-    }
-
-    fn parsed<T>(
-        &mut self,
-        name: &'static str,
-        default: &str,
-        accepted: &'static str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<T, ConfigError> {
-        let found = self.get(name, false);
-        if found.is_none() {
-            self.shown.push(Shown {
-                name,
-                value: default.to_owned(),
-                origin: Origin::Default,
-            });
-        }
-        let (value, origin) = found.unwrap_or_else(|| (default.to_owned(), Origin::Default));
-        parse(&value).ok_or(ConfigError::Value {
-            name: name.into(),
-            origin,
-            value,
-            accepted,
-        })
-    }
-
-    fn path(&mut self, name: &'static str) -> Option<PathBuf> {
-        self.get(name, false)
-            .map(|(value, _)| absolute(PathBuf::from(value)))
-    }
-
-    fn folder(&mut self, name: &'static str) -> Result<Option<PathBuf>, ConfigError> {
-        let Some((value, origin)) = self.get(name, false) else {
-            return Ok(None);
-        };
-        match PathBuf::from(&value).canonicalize() {
-            Ok(path) if path.is_dir() => Ok(Some(path)),
-            _ => Err(ConfigError::Value {
-                name: name.into(),
-                origin,
-                value,
-                accepted: "an existing folder",
-            }),
-        }
-    }
-
-    fn url(&mut self, name: &'static str, default: &'static str) -> Result<String, ConfigError> {
-        let accepted = "an address that begins with http:// or https://";
-        let clean = |text: &str| {
-            let text = text.trim_end_matches('/');
-            let (scheme, rest) = text.split_once("://")?;
-            (matches!(scheme, "http" | "https")
-                && !rest.is_empty()
-                && !rest.contains(char::is_whitespace))
-            .then(|| text.to_owned())
-        };
-        self.parsed(name, default, accepted, clean)
-    }
-}
-
-fn names(text: &str) -> Option<Vec<String>> {
-    let names: Vec<String> = text
-        .split(',')
-        .map(|name| name.trim().to_owned())
-        .filter(|name| !name.is_empty())
-        .collect();
-    names
-        .iter()
-        .all(|name| !name.contains(|c: char| c.is_whitespace() || c == '/'))
-        .then_some(names)
-}
-
-fn model(sources: &mut Sources) -> Result<Option<ModelSettings>, ConfigError> {
-    let base_url = sources.url("OPENAI_BASE_URL", DEFAULT_BASE_URL)?;
-    let key = sources.get("OPENAI_API_KEY", true).map(|(key, _)| key);
-    let Some((name, _)) = sources.get("AGENT_MODEL", false) else {
-        return Ok(None);
-    };
-    let key = match key {
-        Some(key) => key,
-        None if base_url != DEFAULT_BASE_URL => "none".into(),
-        None => {
-            return Err(ConfigError::Missing {
-                name: "OPENAI_API_KEY",
-                why: format!(
-                    "{DEFAULT_BASE_URL} needs one; for a local server set OPENAI_BASE_URL"
-                ),
-            });
-        }
-    };
-    Ok(Some(ModelSettings {
-        name,
-        base_url,
-        key,
-    }))
-}
-
-fn whatsapp(sources: &mut Sources) -> Result<Option<WhatsApp>, ConfigError> {
-    let api_url = sources.url("WHATSAPP_API_URL", DEFAULT_GRAPH_URL)?;
-    let allowed = sources.parsed(
-        "ALLOWED_PHONE_NUMBERS",
-        "",
-        "phone numbers in digits with country code, comma-separated",
-        numbers,
-    )?;
-    let secrets = [
-        "WHATSAPP_ACCESS_TOKEN",
-        "WHATSAPP_VERIFY_TOKEN",
-        "WHATSAPP_APP_SECRET",
-    ];
-    let [access_token, verify_token, app_secret] =
-        secrets.map(|name| sources.get(name, true).map(|(value, _)| value));
-    let phone_number_id = sources
-        .get("WHATSAPP_PHONE_NUMBER_ID", false)
-        .map(|(value, _)| value);
-    if [&access_token, &verify_token, &app_secret, &phone_number_id]
-        .iter()
-        .all(|value| value.is_none())
-    {
-        return Ok(None);
-    }
-    let need = |name: &'static str, value: Option<String>| {
-        value.ok_or_else(|| ConfigError::Missing {
-            name,
-            why: "WhatsApp needs all of its variables (see .env.example)".into(),
-        })
-    };
-    if allowed.is_empty() {
-        return Err(ConfigError::Missing {
-            name: "ALLOWED_PHONE_NUMBERS",
-            why: "without it nobody would be served".into(),
-        });
-    }
-    Ok(Some(WhatsApp {
-        access_token: need("WHATSAPP_ACCESS_TOKEN", access_token)?,
-        phone_number_id: need("WHATSAPP_PHONE_NUMBER_ID", phone_number_id)?,
-        verify_token: need("WHATSAPP_VERIFY_TOKEN", verify_token)?,
-        app_secret: need("WHATSAPP_APP_SECRET", app_secret)?,
-        api_url,
-        allowed,
-    }))
-}
-
-fn numbers(text: &str) -> Option<Vec<String>> {
-    let digits = |number: &str| {
-        number
-            .trim()
-            .trim_start_matches('+')
-            .replace([' ', '-'], "")
-    };
-    let numbers: Vec<String> = text
-        .split(',')
-        .map(digits)
-        .filter(|number| !number.is_empty())
-        .collect();
-    let plausible = |number: &String| {
-        (6..=15).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    numbers.iter().all(plausible).then_some(numbers)
-}
-
 fn file_settings(home: &Path) -> Result<FileSettings, ConfigError> {
     let path = home.join("config/settings.toml");
     let fail = |error: toml::de::Error| ConfigError::File {
@@ -579,6 +325,7 @@ fn read_optional(path: &Path) -> Result<Option<String>, ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use super::sources::numbers;
     use super::*;
 
     #[test]

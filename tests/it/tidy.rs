@@ -307,7 +307,11 @@ fn every_test_file_is_part_of_the_binary() {
 fn every_variable_that_is_read_is_explained() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let example = fs::read_to_string(root.join(".env.example")).expect(".env.example");
-    let config = fs::read_to_string(root.join("src/config.rs")).expect("config.rs");
+    let config: String = sources()
+        .into_iter()
+        .filter(|source| source.name.starts_with("config"))
+        .map(|source| source.code)
+        .collect();
     let looks_like_one = |word: &&str| {
         word.len() > 6
             && word.contains('_')
