@@ -143,6 +143,7 @@ fn keep(command: libc::pid_t, limit: Duration) -> ! {
     let mut status = None;
     while status.is_none() {
         match next_signal(until) {
+            Some(libc::SIGCHLD) if has_ended(command) => break,
             Some(libc::SIGCHLD) => while reap(command, &mut status) == Reaped::One {},
             // SAFETY: the group of the command, which is not reaped yet: the number is still its own.
             Some(libc::SIGTERM) => drop(unsafe { libc::kill(-command, libc::SIGTERM) }),
@@ -177,6 +178,17 @@ fn next_signal(until: Option<Instant>) -> Option<libc::c_int> {
     }
 }
 
+/// Whether the command itself is over. It is not reaped by this, so its number stays its own.
+fn has_ended(command: libc::pid_t) -> bool {
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: all zeros is a valid value of this plain struct, which is of this frame.
+    unsafe {
+        let mut found: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_PID, command.unsigned_abs(), &mut found, options) == 0
+            && found.si_pid() == command
+    }
+}
+
 #[derive(PartialEq, Eq)]
 enum Reaped {
     One,
@@ -203,8 +215,10 @@ fn reap(command: libc::pid_t, status: &mut Option<libc::c_int>) -> Reaped {
 /// Kills what is below. Children of the killed become children of the keeper: round by round nobody is left.
 fn end_all(command: libc::pid_t, status: &mut Option<libc::c_int>) {
     let started = Instant::now();
-    // SAFETY: the whole group at once, so that none of it forks away. No child was reaped that is not in `status`.
-    unsafe { libc::kill(-command, libc::SIGKILL) };
+    if status.is_none() {
+        // SAFETY: the whole group at once, so that none of it forks away; not reaped, so the number is still its own.
+        unsafe { libc::kill(-command, libc::SIGKILL) };
+    }
     while started.elapsed() < KILLING_MAX {
         let found = kill_children();
         loop {

@@ -10,11 +10,14 @@ use crate::world::git_guard::GitGuard;
 use crate::world::keeper;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
@@ -161,10 +164,7 @@ impl Processes {
             return Ok(());
         }
         let failed = |error: io::Error| format!("the self-test could not be made: {error}");
-        let folder = tempfile::Builder::new()
-            .prefix("journeyman-proof-")
-            .tempdir()
-            .map_err(failed)?;
+        let folder = private_folder("journeyman-proof-").map_err(failed)?;
         let root = folder.path().canonicalize().map_err(failed)?;
         let (inside, outside) = (root.join("inside"), root.join("outside"));
         std::fs::create_dir(&inside).map_err(failed)?;
@@ -205,7 +205,7 @@ impl Processes {
             true => GitGuard::take(&self.workspace),
             false => Ok(None),
         };
-        let temp = tempfile::Builder::new().prefix("journeyman-").tempdir();
+        let temp = private_folder("journeyman-");
         let (guard, temp) = match (guard, temp) {
             (Ok(guard), Ok(temp)) => (guard, temp),
             (Err(why), _) => {
@@ -487,6 +487,14 @@ fn refused(why: String, started: Instant) -> Finished {
         duration_ms: elapsed_ms(started),
         remark: None,
     }
+}
+
+/// A fresh folder that nobody else can look into; removed when it is dropped.
+fn private_folder(prefix: &str) -> io::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
 }
 
 /// What became of git's settings.

@@ -103,28 +103,32 @@ struct Grants<'a> {
 
 impl Grants<'_> {
     fn add(self, path: &Path, right: Right) -> Result<Self, RulesetError> {
-        if self.plan.denied.iter().any(|one| path.starts_with(one)) {
+        let holds = |list: &[&Path]| list.iter().any(|one| path.starts_with(one));
+        if holds(&self.plan.denied) {
             return Ok(self);
         }
-        let below = |list: &[&Path]| list.iter().any(|one| path.starts_with(one));
         let right = match right {
-            Right::Write if below(&self.plan.read_only) => Right::Read,
+            Right::Write if holds(&self.plan.read_only) => Right::Read,
             other => other,
         };
-        let above = |list: &[&Path]| {
-            let holds = |one: &&Path| one.starts_with(path) && one.symlink_metadata().is_ok();
-            list.iter().any(holds)
-        };
-        let cut = above(&self.plan.denied) || right == Right::Write && above(&self.plan.read_only);
-        if !cut {
+        let mut left_out = below(path, &self.plan.denied);
+        if right == Right::Write {
+            left_out.extend(below(path, &self.plan.read_only));
+        }
+        if left_out.is_empty() {
             return self.rule(path, right);
         }
-        let mut grants = self.names_only(path)?;
+        let mut grants = self.grant(path, AccessFs::ReadDir.into())?; // its names, and those below
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             // A link grants nothing by itself: where it leads has rules of its own.
-            if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
-                grants = grants.add(&entry.path(), right)?;
+            if !entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
+                continue;
             }
+            let entry = entry.path();
+            grants = match left_out.iter().any(|one| one.starts_with(&entry)) {
+                true => grants.add(&entry, right)?,
+                false => grants.rule(&entry, right)?,
+            };
         }
         Ok(grants)
     }
@@ -136,10 +140,6 @@ impl Grants<'_> {
             Right::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
         };
         self.grant(path, access)
-    }
-
-    fn names_only(self, path: &Path) -> Result<Self, RulesetError> {
-        self.grant(path, AccessFs::ReadDir.into())
     }
 
     fn grant(mut self, path: &Path, access: BitFlags<AccessFs>) -> Result<Self, RulesetError> {
@@ -159,6 +159,12 @@ impl Grants<'_> {
         }
         Ok(self)
     }
+}
+
+/// Those that exist below a path.
+fn below<'a>(path: &Path, list: &[&'a Path]) -> Vec<&'a Path> {
+    let is_below = |one: &&&Path| one.starts_with(path) && one.symlink_metadata().is_ok();
+    list.iter().filter(is_below).copied().collect()
 }
 
 fn kind_of(opened: &OwnedFd) -> Result<SFlag, Errno> {
