@@ -95,11 +95,13 @@ impl Served {
         request.send().await.expect("an answer").status().as_u16()
     }
 
+    /// The next message that is new: one that was on its way when the server was killed comes twice, and says so.
     async fn hears(&mut self) -> Sent {
         let heard = async {
             loop {
                 let sent = self.graph.sent.recv().await.expect("the stand-in is there");
-                if !matches!(sent.kind, SentKind::Read { .. }) {
+                let again = sent.text.starts_with("(sent again");
+                if !again && !matches!(sent.kind, SentKind::Read { .. }) {
                     return sent;
                 }
             }
@@ -141,11 +143,7 @@ async fn an_open_question_survives_kill_9_and_its_answer_works() {
         "the same webhook again is nothing new"
     );
     assert_eq!(served.says("wamid.2", "yes").await, 200);
-    let mut heard = served.hears().await.text;
-    if heard.starts_with("(sent again") {
-        heard = served.hears().await.text; // killed before it was known that the question had arrived
-    }
-    assert!(heard.contains("Approved"), "{heard}");
+    assert!(served.hears().await.text.contains("Approved"));
     assert_eq!(served.hears().await.text, "It ran.");
     let proof = fs::read_to_string(served.program.workspace().join("proof.txt"));
     assert_eq!(proof.expect("the proof"), "ran\n");
