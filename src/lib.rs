@@ -31,7 +31,7 @@ pub mod world;
 //  3. Intent on disk before an effect with consequences, outcome after it.              crash.rs
 //  4. Only the gate mints `Approved<T>`; no `Clone`, no `Deserialize`.                  tidy.rs
 //  5. Tools take nothing but an approved call, and declare what they touch.             tidy.rs, gate.rs
-//  6. One function starts processes; one opens files for the model.                     tidy.rs
+//  6. One function starts processes, confined; one opens files for the model.           tidy.rs, confine.rs
 //  7. Recovery is a table.                                                              recovery.rs
 //  8. The journal is the truth; the tables in SQLite are derived from it.               conversation.rs, command_line.rs
 //  9. What the model sees only grows at the end.                                        model.rs

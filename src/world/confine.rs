@@ -7,6 +7,8 @@
 
 /// System calls.
 mod filter;
+/// Which folders those are.
+mod places;
 /// Files.
 pub mod rules;
 
@@ -14,10 +16,10 @@ use crate::world::keeper::Enclosure;
 use filter::Reachable;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::sysinfo::sysinfo;
+use places::{DEVICES, Places, SHARED_MEMORY, real, real_or_same};
 use rules::Plan;
 use seccompiler::BpfProgram;
 use serde::Deserialize;
-use std::env;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -26,138 +28,6 @@ use tokio::sync::OnceCell;
 
 /// From when the server's own limit has passed until the keeper acts by itself.
 const KEEPER_SLACK: Duration = Duration::from_secs(10);
-
-/// What a program may read anywhere, as far as the file's own mode lets it.
-const SYSTEM: &[&str] = &[
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/etc",
-    "/opt",
-    "/nix",
-    "/gnu",
-    "/snap",
-    "/home/linuxbrew/.linuxbrew",
-    "/proc",
-    "/sys/devices",
-    "/sys/fs/cgroup",
-    "/sys/kernel/mm",
-    // Where `/etc/resolv.conf` leads, and what NixOS calls the system.
-    "/run/systemd/resolve",
-    "/run/resolvconf",
-    "/run/NetworkManager/resolv.conf",
-    "/run/current-system",
-    "/mnt/wsl/resolv.conf",
-];
-/// Only root can read these at all, and nobody's tests need them.
-const SYSTEM_SECRETS: &[&str] = &[
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/ssl/private",
-    "/etc/krb5.keytab",
-    "/etc/wireguard",
-    "/etc/NetworkManager/system-connections",
-    "/etc/kubernetes",
-    "/etc/ssh",
-];
-const DEVICES: &[&str] = &[
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-];
-/// Semaphores and shared memory, which Python's multiprocessing and browsers need.
-const SHARED_MEMORY: &str = "/dev/shm";
-/// Below the home folder: toolchains, and how git knows its person.
-const HOME_READ: &[&str] = &[
-    ".asdf",
-    ".bun",
-    ".cabal",
-    ".cache/go-build",
-    ".cache/ms-playwright",
-    ".cache/pip",
-    ".cache/pypoetry",
-    ".cache/uv",
-    ".cargo",
-    ".config/git",
-    ".deno",
-    ".dotnet",
-    ".gem",
-    ".ghcup",
-    ".gitconfig",
-    ".gitignore",
-    ".gitignore_global",
-    ".hex",
-    ".local/bin",
-    ".local/lib",
-    ".local/pipx",
-    ".local/share/fnm",
-    ".local/share/mise",
-    ".local/share/pipx",
-    ".local/share/pnpm",
-    ".local/share/uv",
-    ".m2/repository",
-    ".mix",
-    ".nuget/packages",
-    ".nvm",
-    ".opam",
-    ".poetry",
-    ".pub-cache",
-    ".pyenv",
-    ".rbenv",
-    ".rustup",
-    ".rvm",
-    ".sdkman",
-    ".stack",
-    ".volta",
-    "go",
-    "miniconda3",
-];
-/// Below the home folder, wherever a root may lead.
-const HOME_SECRETS: &[&str] = &[
-    ".aws",
-    ".azure",
-    ".bash_history",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/git/credentials",
-    ".docker",
-    ".gem/credentials",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".local/share/keyrings",
-    ".mozilla",
-    ".netrc",
-    ".npmrc",
-    ".password-store",
-    ".pypirc",
-    ".ssh",
-    ".zsh_history",
-];
-/// Variables that name a toolchain's folder.
-const TOOLCHAIN_VARIABLES: &[&str] = &[
-    "CARGO_HOME",
-    "RUSTUP_HOME",
-    "GOPATH",
-    "GOMODCACHE",
-    "JAVA_HOME",
-    "NVM_DIR",
-    "PYENV_ROOT",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-];
 
 /// How much confinement is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -223,41 +93,12 @@ pub struct Sandbox {
 impl Sandbox {
     /// Looks at the machine. Cheap: nothing is tried before the first command.
     pub fn new(wanted: &Wanted, own: &Own, environment: &[(String, String)]) -> Arc<Self> {
-        let value = |name: &str| {
-            let (_, value) = environment.iter().find(|(known, _)| known == name)?;
-            Some(PathBuf::from(value)).filter(|path| path.is_absolute())
-        };
-        let home = value("HOME").and_then(|path| path.canonicalize().ok());
-        let below_home = |names: &[&str]| {
-            let home = home.as_deref();
-            let join = |name: &&str| Some(home?.join(name));
-            names.iter().filter_map(join).collect::<Vec<PathBuf>>()
-        };
-        let path = environment.iter().find(|(name, _)| name == "PATH");
-        let programs = path
-            .into_iter()
-            .flat_map(|(_, path)| env::split_paths(path));
-        let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
-        read.extend(below_home(HOME_READ));
-        read.extend(TOOLCHAIN_VARIABLES.iter().filter_map(|name| value(name)));
-        read.extend(programs.flat_map(|folder| program_roots(folder, home.as_deref())));
-        let named = |paths: &[String]| -> Vec<PathBuf> {
-            paths
-                .iter()
-                .map(|path| at_home(path, home.as_deref()))
-                .collect()
-        };
-        read.extend(named(&wanted.read));
+        let places = Places::of(environment);
+        let named = |paths: &[String]| paths.iter().map(|path| places.at_home(path)).collect();
+        let mut read = places.readable();
+        read.extend::<Vec<PathBuf>>(named(&wanted.read));
         let mut denied = own.hidden.clone();
-        denied.extend(below_home(HOME_SECRETS));
-        denied.extend(
-            value("CARGO_HOME")
-                .into_iter()
-                .flat_map(|cargo| ["credentials", "credentials.toml"].map(|name| cargo.join(name))),
-        );
-        if nix::unistd::geteuid().is_root() {
-            denied.extend(SYSTEM_SECRETS.iter().map(PathBuf::from));
-        }
+        denied.extend(places.secrets());
         let landlock_abi = match wanted.mode {
             Mode::Off => 0,
             Mode::Required | Mode::BestEffort => rules::kernel_abi(),
@@ -271,7 +112,7 @@ impl Sandbox {
             denied: denied.iter().map(|path| real_or_same(path)).collect(),
             read_only: own.settled.iter().map(|path| real_or_same(path)).collect(),
             limits: wanted.limits,
-            home,
+            home: places.home,
             filters: Default::default(),
             proven: OnceCell::new(),
         })
@@ -431,42 +272,44 @@ impl Sandbox {
 const TO_CHANGE: &str = "To run with what there is, set sandbox = \"best-effort\" in config/settings.toml; to run \
                          without, \"off\"";
 
-/// A folder of `PATH`, and with `bin` what stands beside it (`lib`, `share`), unless that were the whole home folder.
-fn program_roots(folder: PathBuf, home: Option<&Path>) -> Vec<PathBuf> {
-    let too_much = |path: &Path| {
-        let at_home = |home: &Path| home.starts_with(path) || path == home.join(".local");
-        !path.is_absolute() || path == Path::new("/") || home.is_some_and(at_home)
-    };
-    let prefix = folder
-        .parent()
-        .filter(|_| folder.ends_with("bin"))
-        .map(Path::to_owned);
-    [Some(folder), prefix]
-        .into_iter()
-        .flatten()
-        .filter(|path| !too_much(path))
-        .collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn at_home(path: &str, home: Option<&Path>) -> PathBuf {
-    match (path.strip_prefix("~/"), home) {
-        (Some(rest), Some(home)) => home.join(rest),
-        _ => PathBuf::from(path),
+    fn without_landlock(mode: Mode) -> Sandbox {
+        let limits = ProcessLimits {
+            processes_max: 0,
+            open_files_max: 0,
+            file_bytes_max: 0,
+            memory_bytes_max: 0,
+        };
+        Sandbox {
+            mode,
+            landlock_abi: 0,
+            unix_sockets: false,
+            read: Vec::new(),
+            write: Vec::new(),
+            denied: Vec::new(),
+            read_only: Vec::new(),
+            limits,
+            home: None,
+            filters: Default::default(),
+            proven: OnceCell::new(),
+        }
     }
-}
 
-/// Those that exist, with links followed, none below another.
-fn real(paths: Vec<PathBuf>) -> Vec<PathBuf> {
-    let mut real: Vec<PathBuf> = paths
-        .iter()
-        .filter(|path| path.is_absolute())
-        .filter_map(|path| path.canonicalize().ok())
-        .collect();
-    real.sort();
-    real.dedup_by(|later, earlier| later.starts_with(&*earlier));
-    real
-}
-
-fn real_or_same(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+    #[test]
+    fn starts_nothing_that_must_be_confined_and_cannot_be() {
+        let refusal = without_landlock(Mode::Required).refusal();
+        assert!(refusal.is_some_and(|why| why.contains("sandbox = \"best-effort\"")));
+        assert_eq!(without_landlock(Mode::BestEffort).refusal(), None);
+        assert_eq!(without_landlock(Mode::Off).refusal(), None);
+        let required = without_landlock(Mode::Required);
+        assert!(required.distrust("it writes".into()).is_some());
+        assert!(
+            without_landlock(Mode::BestEffort)
+                .distrust("it writes".into())
+                .is_none()
+        );
+    }
 }
