@@ -5,6 +5,7 @@
 use super::{Action, Reach, RunFuture, Tool, args, schema_of, text};
 use crate::agent::event::{Call, EffectClass, Outcome, Status};
 use crate::gate::{Approved, Authority, Runnable, Touch};
+use crate::world::confine::Needs;
 use crate::world::process::{Exit, Finished, Launch};
 use crate::world::workspace::digest_of;
 use schemars::JsonSchema;
@@ -72,7 +73,11 @@ fn launch(approved: &Approved<Args>, reach: &Reach) -> Result<Launch, String> {
     // Its argv was shown, and is all that runs: `git config` and `git remote add` may do what they are for.
     let is_git = program == "git" && matches!(approved.runnable(), Some(Runnable::Argv(_)));
     Ok(Launch {
-        network: by_person,
+        needs: Needs {
+            network: by_person,
+            // A hook in the workspace could carry them away.
+            credentials: false,
+        },
         guard_git: !(by_person && is_git),
         program,
         args,

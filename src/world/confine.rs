@@ -63,6 +63,14 @@ pub struct ProcessLimits {
     pub memory_bytes_max: u64,
 }
 
+/// What one command gets besides the workspace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    pub network: bool,
+    /// Reading the keys and tokens with which git answers to a remote: for git itself only, with its hooks off.
+    pub credentials: bool,
+}
+
 /// The program's own files.
 #[derive(Debug, Clone, Default)]
 pub struct Own {
@@ -82,6 +90,8 @@ pub struct Sandbox {
     write: Vec<PathBuf>,
     denied: Vec<PathBuf>,
     read_only: Vec<PathBuf>,
+    /// With which git answers to a remote.
+    credentials: Vec<PathBuf>,
     limits: ProcessLimits,
     home: Option<PathBuf>,
     /// Without and with the network.
@@ -112,6 +122,7 @@ impl Sandbox {
             denied: denied.iter().map(|path| real_or_same(path)).collect(),
             read_only: own.settled.iter().map(|path| real_or_same(path)).collect(),
             limits: wanted.limits,
+            credentials: real(places.credentials()),
             home: places.home,
             filters: Default::default(),
             proven: OnceCell::new(),
@@ -163,14 +174,14 @@ impl Sandbox {
         &self,
         workspace: &Path,
         temp: &Path,
-        network: bool,
+        needs: Needs,
         limit: Duration,
     ) -> Result<Enclosure, String> {
         let (ruleset, filters) = match self.mode {
             Mode::Off => (None, Arc::default()),
             Mode::Required | Mode::BestEffort => (
-                self.ruleset(workspace, temp, network)?,
-                self.filters(network)?,
+                self.ruleset(workspace, temp, needs)?,
+                self.filters(needs.network)?,
             ),
         };
         Ok(Enclosure {
@@ -186,7 +197,7 @@ impl Sandbox {
         &self,
         workspace: &Path,
         temp: &Path,
-        network: bool,
+        needs: Needs,
     ) -> Result<Option<OwnedFd>, String> {
         if self.landlock_abi == 0 {
             return Ok(None);
@@ -197,13 +208,19 @@ impl Sandbox {
         if let Some((own, common)) = &worktree {
             write.extend([own.as_path(), common.as_path()]);
         }
+        let mut read: Vec<&Path> = self.read.iter().map(PathBuf::as_path).collect();
+        let mut denied: Vec<&Path> = self.denied.iter().map(PathBuf::as_path).collect();
+        if needs.credentials {
+            read.extend(self.credentials.iter().map(PathBuf::as_path));
+            denied.retain(|path| !self.credentials.iter().any(|one| one == path));
+        }
         rules::ruleset(&Plan {
-            read: self.read.iter().map(PathBuf::as_path).collect(),
+            read,
             write,
             devices: DEVICES.iter().map(Path::new).collect(),
-            denied: self.denied.iter().map(PathBuf::as_path).collect(),
+            denied,
             read_only: self.read_only.iter().map(PathBuf::as_path).collect(),
-            network,
+            network: needs.network,
             unix_sockets: self.unix_sockets,
         })
     }
@@ -291,6 +308,7 @@ mod tests {
             write: Vec::new(),
             denied: Vec::new(),
             read_only: Vec::new(),
+            credentials: Vec::new(),
             limits,
             home: None,
             filters: Default::default(),

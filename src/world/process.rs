@@ -5,7 +5,7 @@
 //! is up. It decides nothing: what runs was approved before.
 
 use crate::agent::event::CallId;
-use crate::world::confine::Sandbox;
+use crate::world::confine::{Needs, Sandbox};
 use crate::world::git_guard::GitGuard;
 use crate::world::keeper;
 use nix::sys::signal::{Signal, kill};
@@ -72,8 +72,7 @@ pub struct Launch {
     pub timeout: Duration,
     /// What the process reads from standard input; nothing means `/dev/null`.
     pub stdin: Option<Vec<u8>>,
-    /// Whether it may use the network.
-    pub network: bool,
+    pub needs: Needs,
     /// Whether hooks and configuration of the workspace's repository are put back afterwards.
     pub guard_git: bool,
 }
@@ -177,7 +176,7 @@ impl Processes {
             env: Vec::new(),
             timeout: PROOF_TIMEOUT,
             stdin: None,
-            network: false,
+            needs: Needs::default(),
             guard_git: false,
         };
         let test = Self {
@@ -233,7 +232,7 @@ impl Processes {
         let enclosure =
             match self
                 .sandbox
-                .enclose(&self.workspace, &temp, launch.network, launch.timeout)
+                .enclose(&self.workspace, &temp, launch.needs, launch.timeout)
             {
                 Ok(enclosure) => enclosure,
                 Err(why) => return refused(why, started),
@@ -325,6 +324,7 @@ impl Processes {
             "-c",
             "gc.auto=0",
         ];
+        let remote = args.first().is_some_and(|name| GIT_REMOTE.contains(name));
         let env = [
             ("GIT_TERMINAL_PROMPT", "0"),
             ("GIT_OPTIONAL_LOCKS", "0"),
@@ -344,7 +344,10 @@ impl Processes {
                 .to_vec(),
             timeout: GIT_TIMEOUT,
             stdin,
-            network: args.first().is_some_and(|name| GIT_REMOTE.contains(name)),
+            needs: Needs {
+                network: remote,
+                credentials: remote,
+            },
             guard_git: false,
         };
         self.run(call, launch).await

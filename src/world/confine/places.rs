@@ -124,6 +124,14 @@ const HOME_SECRETS: &[&str] = &[
     ".ssh",
     ".zsh_history",
 ];
+/// Of those, what git needs to answer to a remote.
+const GIT_CREDENTIALS: &[&str] = &[
+    ".config/gh",
+    ".config/git/credentials",
+    ".git-credentials",
+    ".netrc",
+    ".ssh",
+];
 /// Variables that name a toolchain's folder.
 const TOOLCHAIN_VARIABLES: &[&str] = &[
     "CARGO_HOME",
@@ -182,6 +190,10 @@ impl<'a> Places<'a> {
             secrets.extend(SYSTEM_SECRETS.iter().map(PathBuf::from));
         }
         secrets
+    }
+
+    pub fn credentials(&self) -> Vec<PathBuf> {
+        self.below_home(GIT_CREDENTIALS)
     }
 
     /// `~/` is the home folder.
