@@ -10,9 +10,9 @@ use crate::world::git_guard::GitGuard;
 use crate::world::keeper;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::fs::Permissions;
+use std::fs::{Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,6 +34,9 @@ const PIPE_GRACE: Duration = Duration::from_millis(200);
 const GIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Subcommands of git that are for nothing without the network.
 const GIT_REMOTE: &[&str] = &["clone", "fetch", "ls-remote", "pull", "push"];
+/// How the names of temporary folders of commands begin, and when one is taken for abandoned.
+const PRIVATE_FOLDER: &str = "journeyman-command-";
+const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// What the self-test's limit is.
 const PROOF_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -159,11 +162,12 @@ impl Processes {
 
     /// The self-test: a confined process writes where it may, and fails to write where it may not.
     async fn prove(&self) -> Result<(), String> {
+        tokio::task::spawn_blocking(|| sweep(&std::env::temp_dir()));
         if !self.sandbox.has_landlock() {
             return Ok(());
         }
         let failed = |error: io::Error| format!("the self-test could not be made: {error}");
-        let folder = private_folder("journeyman-proof-").map_err(failed)?;
+        let folder = private_folder().map_err(failed)?;
         let root = folder.path().canonicalize().map_err(failed)?;
         let (inside, outside) = (root.join("inside"), root.join("outside"));
         std::fs::create_dir(&inside).map_err(failed)?;
@@ -204,7 +208,7 @@ impl Processes {
             true => GitGuard::take(&self.workspace),
             false => Ok(None),
         };
-        let temp = private_folder("journeyman-");
+        let temp = private_folder();
         let (guard, temp) = match (guard, temp) {
             (Ok(guard), Ok(temp)) => (guard, temp),
             (Err(why), _) => {
@@ -492,10 +496,31 @@ fn refused(why: String, started: Instant) -> Finished {
     }
 }
 
+/// Removes what a killed server could not. No command runs that long, so nobody uses it any more.
+pub fn sweep(folder: &Path) {
+    let ours = |meta: &Metadata| meta.is_dir() && meta.uid() == nix::unistd::geteuid().as_raw();
+    let old = |meta: &Metadata| {
+        let age = meta.modified().ok().and_then(|then| then.elapsed().ok());
+        age.is_some_and(|age| age > ABANDONED_AFTER)
+    };
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let named = entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with(PRIVATE_FOLDER);
+        // Not through a link: this is what is there, and in a sticky folder nobody else can replace it.
+        let meta = entry.path().symlink_metadata();
+        if named && meta.is_ok_and(|meta| ours(&meta) && old(&meta)) {
+            // Next time, perhaps.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// A fresh folder that nobody else can look into; removed when it is dropped.
-fn private_folder(prefix: &str) -> io::Result<TempDir> {
+fn private_folder() -> io::Result<TempDir> {
     tempfile::Builder::new()
-        .prefix(prefix)
+        .prefix(PRIVATE_FOLDER)
         .permissions(Permissions::from_mode(0o700))
         .tempdir()
 }

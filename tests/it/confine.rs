@@ -4,14 +4,14 @@ use crate::support::{git, make_repository, no_whatsapp};
 use journeyman::agent::event::CallId;
 use journeyman::config::Settings;
 use journeyman::world::confine::{Mode, Needs};
-use journeyman::world::process::{Exit, Finished, Launch, Processes, safe_environment};
+use journeyman::world::process::{Exit, Finished, Launch, Processes, safe_environment, sweep};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -637,6 +637,26 @@ async fn it_can_be_switched_off_by_the_person() {
     // What was started still ends with it.
     cage.works("setsid sleep 70006.5 &").await;
     assert_eq!(running("70006.5"), 0);
+}
+
+#[test]
+fn what_a_killed_server_left_is_swept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let make = |name: &str, days: u64| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.join("deep")).expect("a folder");
+        let then = SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60 + 60);
+        let handle = fs::File::open(&path).expect("it is there");
+        handle.set_modified(then).expect("it can be set");
+        path
+    };
+    let (old, new) = (
+        make("journeyman-command-a", 1),
+        make("journeyman-command-b", 0),
+    );
+    let other = make("somebody-elses", 9);
+    sweep(folder.path());
+    assert!(!old.exists() && new.exists() && other.exists());
 }
 
 /// `cargo test --release -- --ignored --nocapture what_confinement_costs`
