@@ -255,8 +255,8 @@ impl Session {
         self.record(event)
     }
 
-    /// The door hears of it once it is also projected, at the next wait: only then may a webhook answer 200. What the
-    /// message sets off does not wait for that.
+    /// The door hears of it once it is on disk, and indexed where another one like it may come: only then may a webhook
+    /// answer 200.
     fn take_message(&mut self, delivery: Delivery) -> Result<(), SessionError> {
         let Delivery {
             message,
@@ -291,7 +291,9 @@ impl Session {
             .state
             .next_alarm()
             .map(|(at, _)| Duration::from_millis(at.since(clock::now())));
-        let project = (!self.unprojected.is_empty()).then_some(PROJECT_AGAIN);
+        // Lines that may lag wake nobody.
+        let failed = !self.unprojected.is_empty() && self.must_project();
+        let project = failed.then_some(PROJECT_AGAIN);
         due.into_iter().chain(project).min()
     }
 

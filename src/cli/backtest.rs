@@ -3,7 +3,7 @@
 //! Reads journals and nothing else: the file system of today is not asked, so a path or program that only the changed policy wants
 //! to know about counts as not looked up.
 
-use super::sessions::journals;
+use super::sessions::{journals, journals_in};
 use super::{CliError, Exit};
 use crate::agent::event::{Call, Event};
 use crate::config::Settings;
@@ -54,7 +54,7 @@ impl Backtest {
         let folder = self.journals.as_deref().unwrap_or(&settings.data_dir);
         let mut report = Report::default();
         let paths = match journals(folder)? {
-            none if none.is_empty() => bare_journals(folder)?,
+            none if none.is_empty() => journals_in(folder).map_err(CliError::Use)?,
             found => found,
         };
         for path in paths {
@@ -71,23 +71,6 @@ impl Backtest {
         }
         Ok(Exit::Done)
     }
-}
-
-/// A folder that holds the journals itself.
-fn bare_journals(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
-    let fail = |error: std::io::Error| CliError::Use(format!("read {}: {error}", folder.display()));
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(folder).map_err(fail)? {
-        let path = entry.map_err(fail)?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "jsonl")
-        {
-            paths.push(path);
-        }
-    }
-    paths.sort();
-    Ok(paths)
 }
 
 /// The changed policy, with the write switch as it was recorded.

@@ -107,10 +107,17 @@ pub fn journals(data_dir: &Path) -> Result<Vec<PathBuf>, CliError> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
-    let fail =
-        |error: std::io::Error| CliError::Failed(format!("read {}: {error}", folder.display()));
+    journals_in(&folder).map_err(CliError::Failed)
+}
+
+/// The journals that lie in a folder, by name.
+///
+/// # Errors
+/// A sentence that names the folder.
+pub fn journals_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let fail = |error: std::io::Error| format!("read {}: {error}", folder.display());
     let mut paths = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(fail)? {
+    for entry in fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
         if path
             .extension()
