@@ -9,6 +9,8 @@
 mod filter;
 /// Which folders those are.
 mod places;
+/// What one command leaves for the next.
+mod prepared;
 /// Files.
 pub mod rules;
 
@@ -17,9 +19,11 @@ use filter::Reachable;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::sysinfo::sysinfo;
 use places::{DEVICES, Places, SHARED_MEMORY, real, real_or_same};
+pub use prepared::{PRIVATE_FOLDER, Temp};
 use rules::Plan;
 use seccompiler::BpfProgram;
 use serde::Deserialize;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -96,6 +100,7 @@ pub struct Sandbox {
     home: Option<PathBuf>,
     /// Without and with the network.
     filters: [OnceLock<Result<Arc<Vec<BpfProgram>>, String>>; 2],
+    prepared: prepared::Prepared,
     /// The self-test, once, before the first command.
     pub(super) proven: OnceCell<Result<(), String>>,
 }
@@ -125,6 +130,7 @@ impl Sandbox {
             credentials: real(places.credentials()),
             home: places.home,
             filters: Default::default(),
+            prepared: Default::default(),
             proven: OnceCell::new(),
         })
     }
@@ -166,7 +172,14 @@ impl Sandbox {
         }
     }
 
+    /// A folder for the temporary files of one command.
+    pub fn temp(&self, workspace: &Path) -> io::Result<Temp> {
+        self.prepared.temp(workspace)
+    }
+
     /// Prepares the confinement of one command.
+    ///
+    /// `temp` is [`Temp::shared`].
     ///
     /// # Errors
     /// In words, where it cannot be made; the command must not start then.
@@ -214,7 +227,7 @@ impl Sandbox {
             read.extend(self.credentials.iter().map(PathBuf::as_path));
             denied.retain(|path| !self.credentials.iter().any(|one| one == path));
         }
-        rules::ruleset(&Plan {
+        self.prepared.ruleset(&Plan {
             read,
             write,
             devices: DEVICES.iter().map(Path::new).collect(),
@@ -312,6 +325,7 @@ mod tests {
             limits,
             home: None,
             filters: Default::default(),
+            prepared: Default::default(),
             proven: OnceCell::new(),
         }
     }

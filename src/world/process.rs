@@ -5,7 +5,7 @@
 //! is up. It decides nothing: what runs was approved before.
 
 use crate::agent::event::CallId;
-use crate::world::confine::{Needs, Sandbox};
+use crate::world::confine::{Needs, PRIVATE_FOLDER, Sandbox, Temp};
 use crate::world::git_guard::GitGuard;
 use crate::world::keeper;
 use nix::sys::signal::{Signal, kill};
@@ -34,8 +34,7 @@ const PIPE_GRACE: Duration = Duration::from_millis(200);
 const GIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Subcommands of git that are for nothing without the network.
 const GIT_REMOTE: &[&str] = &["clone", "fetch", "ls-remote", "pull", "push"];
-/// How the names of temporary folders of commands begin, and when one is taken for abandoned.
-const PRIVATE_FOLDER: &str = "journeyman-command-";
+/// When a temporary folder is taken for abandoned.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// What the self-test's limit is.
 const PROOF_TIMEOUT: Duration = Duration::from_secs(10);
@@ -208,7 +207,7 @@ impl Processes {
             true => GitGuard::take(&self.workspace),
             false => Ok(None),
         };
-        let temp = private_folder();
+        let temp = self.sandbox.temp(&self.workspace);
         let (guard, temp) = match (guard, temp) {
             (Ok(guard), Ok(temp)) => (guard, temp),
             (Err(why), _) => {
@@ -221,7 +220,7 @@ impl Processes {
                 );
             }
         };
-        let mut finished = self.start(launch, temp.path(), started).await;
+        let mut finished = self.start(launch, &temp, started).await;
         if let Some(guard) = guard {
             finished.remark = remark(guard.put_back());
         }
@@ -231,12 +230,11 @@ impl Processes {
     }
 
     /// The one function that starts a process.
-    async fn start(&self, launch: Launch, temp: &Path, started: Instant) -> Finished {
-        let temp = temp.canonicalize().unwrap_or_else(|_| temp.to_owned());
+    async fn start(&self, launch: Launch, temp: &Temp, started: Instant) -> Finished {
         let enclosure =
             match self
                 .sandbox
-                .enclose(&self.workspace, &temp, launch.needs, launch.timeout)
+                .enclose(&self.workspace, temp.shared(), launch.needs, launch.timeout)
             {
                 Ok(enclosure) => enclosure,
                 Err(why) => return refused(why, started),
@@ -247,7 +245,7 @@ impl Processes {
             .current_dir(&launch.cwd)
             .env_clear();
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.envs(self.sandbox.variables(&temp));
+        command.envs(self.sandbox.variables(temp.path()));
         command.envs(launch.env.iter().map(|(name, value)| (name, value)));
         command.stdin(if launch.stdin.is_some() {
             Stdio::piped()

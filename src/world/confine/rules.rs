@@ -14,6 +14,7 @@ use nix::libc;
 use nix::sys::stat::{Mode, SFlag, fstat};
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The newest that is known here; the crate goes on with what the kernel has.
@@ -61,11 +62,47 @@ pub fn kernel_abi() -> i32 {
     i32::try_from(version).unwrap_or(0).max(0)
 }
 
-/// The ruleset, ready to be applied; `None` where the kernel has no Landlock.
+/// A ruleset, ready to be applied as often as wanted, and what it was made of.
+#[derive(Debug)]
+pub struct Made {
+    /// `None` where the kernel has no Landlock.
+    pub ruleset: Option<OwnedFd>,
+    /// Folders whose entries have rules of their own, as they were when they were listed.
+    pub listed: Vec<(PathBuf, Option<Stamp>)>,
+}
+
+/// What changes when a folder is replaced, or an entry of it comes, goes or is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    changed_s: i64,
+    changed_ns: i64,
+}
+
+impl Stamp {
+    /// `None` where there is nothing.
+    pub fn of(path: &Path) -> Option<Self> {
+        let meta = path.symlink_metadata().ok()?;
+        Some(Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            changed_s: meta.ctime(),
+            changed_ns: meta.ctime_nsec(),
+        })
+    }
+
+    /// Whether both are the same file or folder, whatever became of it meanwhile.
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// Makes the ruleset of a plan.
 ///
 /// # Errors
 /// In words; nothing may be started then.
-pub fn ruleset(plan: &Plan<'_>) -> Result<Option<OwnedFd>, String> {
+pub fn ruleset(plan: &Plan<'_>) -> Result<Made, String> {
     let fail = |error: RulesetError| format!("the Landlock rules cannot be made: {error}");
     let mut handled = AccessFs::from_all(NEWEST);
     if plan.unix_sockets {
@@ -82,6 +119,7 @@ pub fn ruleset(plan: &Plan<'_>) -> Result<Option<OwnedFd>, String> {
         ruleset: ruleset.create().map_err(fail)?,
         handled,
         plan,
+        listed: Vec::new(),
     };
     for path in &plan.read {
         grants = grants.add(path, Right::Read).map_err(fail)?;
@@ -92,17 +130,21 @@ pub fn ruleset(plan: &Plan<'_>) -> Result<Option<OwnedFd>, String> {
     for path in &plan.write {
         grants = grants.add(path, Right::Write).map_err(fail)?;
     }
-    Ok(grants.ruleset.into())
+    Ok(Made {
+        ruleset: grants.ruleset.into(),
+        listed: grants.listed,
+    })
 }
 
 struct Grants<'a> {
     ruleset: RulesetCreated,
     handled: BitFlags<AccessFs>,
     plan: &'a Plan<'a>,
+    listed: Vec<(PathBuf, Option<Stamp>)>,
 }
 
 impl Grants<'_> {
-    fn add(self, path: &Path, right: Right) -> Result<Self, RulesetError> {
+    fn add(mut self, path: &Path, right: Right) -> Result<Self, RulesetError> {
         let holds = |list: &[&Path]| list.iter().any(|one| path.starts_with(one));
         if holds(&self.plan.denied) {
             return Ok(self);
@@ -118,6 +160,7 @@ impl Grants<'_> {
         if left_out.is_empty() {
             return self.rule(path, right);
         }
+        self.listed.push((path.to_owned(), Stamp::of(path))); // before it is read
         let mut grants = self.grant(path, AccessFs::ReadDir.into())?; // its names, and those below
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             // A link grants nothing by itself: where it leads has rules of its own.
