@@ -156,7 +156,8 @@ fn read(folder: &OwnedFd) -> Result<Files, String> {
         if files.len() > HOOKS_MAX {
             return Err(format!("more than {HOOKS_MAX} hooks"));
         }
-        if name != "." && name != ".." {
+        // Git comes with a dozen samples, and runs none.
+        if name != "." && name != ".." && !name.ends_with(".sample") {
             let file = read_file(&hooks, &name)?;
             // What is no file is noted as present: it runs only through a file, and is removed where it is new.
             files.insert(format!("{HOOKS}/{name}"), file.unwrap_or_default());

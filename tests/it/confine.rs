@@ -425,8 +425,14 @@ async fn hooks_and_configuration_of_git_stay_as_they_were() {
     let Some(cage) = Cage::new() else { return };
     let work = cage.path("work");
     make_repository(&work);
+    let hooks = work.join(".git/hooks");
+    for sample in fs::read_dir(&hooks).expect("git's samples").flatten() {
+        fs::remove_file(sample.path()).expect("remove a sample");
+    }
+    fs::write(hooks.join("commit-msg"), "#!/bin/sh\n").expect("a hook of the person");
     let before = tree(&work.join(".git"));
     for attempt in [
+        "echo evil > .git/hooks/a.sample; mv .git/hooks/a.sample .git/hooks/pre-push",
         "echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
         "git config core.fsmonitor evil",
         "git config core.hooksPath .",
@@ -436,7 +442,7 @@ async fn hooks_and_configuration_of_git_stay_as_they_were() {
         "rm .git/config && ln -s $OUT/marker .git/config",
         "rm .git/config && mkdir .git/config && touch .git/config/x",
         "mkdir .git/hooks/folder; ln -s $OUT .git/hooks/post-merge",
-        "chmod 777 .git/hooks/*.sample .git/config",
+        "chmod 777 .git/hooks/commit-msg .git/config",
     ] {
         let finished = cage.bash(attempt).await;
         let remark = finished.remark.unwrap_or_default();
