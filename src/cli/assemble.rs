@@ -12,7 +12,7 @@ use crate::world::model::openai::{Address, OpenAi};
 use crate::world::model::{Model, Patience};
 use crate::world::resolve::Surroundings;
 use crate::world::store::Store;
-use crate::world::{Offers, World, net, process};
+use crate::world::{Offers, World, process};
 use std::env;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -110,7 +110,6 @@ pub fn surroundings(settings: &Settings, environment: &[(String, String)]) -> Su
 
 fn graph(whatsapp: &crate::config::WhatsApp) -> Graph {
     Graph::new(
-        net::client(&whatsapp.api_url),
         &whatsapp.api_url,
         &whatsapp.phone_number_id,
         &whatsapp.access_token,

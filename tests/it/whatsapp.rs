@@ -555,7 +555,7 @@ async fn graph() -> (Graph, Standin) {
         ..Retry::default()
     };
     (
-        Graph::new(reqwest::Client::new(), &standin.base_url, "PN", TOKEN).with_retry(quick),
+        Graph::new(&standin.base_url, "PN", TOKEN).with_retry(quick),
         standin,
     )
 }
@@ -680,7 +680,7 @@ async fn a_rate_limit_that_comes_as_400_is_one_too() {
         backoff_ms: 1,
         ..Retry::default()
     };
-    let error = Graph::new(reqwest::Client::new(), &url, "PN", TOKEN)
+    let error = Graph::new(&url, "PN", TOKEN)
         .with_retry(quick)
         .send_text("549", "x", None)
         .await;
@@ -720,12 +720,7 @@ async fn a_refusal_is_final_and_says_whatsapps_reason() {
     );
     assert_eq!(standin.control.requests().len(), 1, "never again");
 
-    let wrong = Graph::new(
-        reqwest::Client::new(),
-        &standin.base_url,
-        "PN",
-        "EAAG-wrong",
-    );
+    let wrong = Graph::new(&standin.base_url, "PN", "EAAG-wrong");
     let error = wrong
         .send_text("549", "hello", None)
         .await
@@ -773,7 +768,7 @@ async fn unreachable_is_told_from_in_doubt() {
         backoff_ms: 1,
         ..Retry::default()
     };
-    let graph = Graph::new(reqwest::Client::new(), &url, "PN", TOKEN).with_retry(quick);
+    let graph = Graph::new(&url, "PN", TOKEN).with_retry(quick);
     let error = graph
         .send_text("549", "hello", None)
         .await
@@ -801,7 +796,7 @@ async fn the_token_is_in_no_error() {
         .expect("port");
     let url = format!("http://{}", listener.local_addr().expect("address"));
     tokio::spawn(async move { axum::serve(listener, app).await });
-    let graph = Graph::new(reqwest::Client::new(), &url, "PN", TOKEN);
+    let graph = Graph::new(&url, "PN", TOKEN);
     let error = graph
         .send_text("549", "hello", None)
         .await
@@ -811,7 +806,7 @@ async fn the_token_is_in_no_error() {
         "{error}"
     );
     assert!(error.to_string().contains("[token]"));
-    let graph = Graph::new(reqwest::Client::new(), &url, "PN", "line\nbreak");
+    let graph = Graph::new(&url, "PN", "line\nbreak");
     let error = graph
         .send_text("549", "hello", None)
         .await

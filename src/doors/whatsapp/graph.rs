@@ -5,11 +5,13 @@
 //! a message's text appears in an error or a log.
 
 use crate::doors::whatsapp::text::{BUTTON_BODY_CHARS_MAX, MESSAGE_CHARS_MAX};
+use crate::world::net;
 use chrono::{DateTime, Utc};
 use reqwest::header::RETRY_AFTER;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How often and how patiently a request is tried.
@@ -83,7 +85,8 @@ fn at(status: u16, code: Option<i64>) -> String {
 /// One of our numbers at the Graph API.
 #[derive(Clone)]
 pub struct Graph {
-    http: reqwest::Client,
+    /// Made for the first message: a server that has none to send does without.
+    http: Arc<OnceLock<reqwest::Client>>,
     url: String,
     token: String,
     retry: Retry,
@@ -91,13 +94,13 @@ pub struct Graph {
 
 impl Graph {
     /// `base_url` goes up to and including the version: `WHATSAPP_API_URL`.
-    pub fn new(http: reqwest::Client, base_url: &str, phone_number_id: &str, token: &str) -> Self {
+    pub fn new(base_url: &str, phone_number_id: &str, token: &str) -> Self {
         let url = format!(
             "{}/{phone_number_id}/messages",
             base_url.trim_end_matches('/')
         );
         Self {
-            http,
+            http: Arc::default(),
             url,
             token: token.to_owned(),
             retry: Retry::default(),
@@ -199,6 +202,7 @@ impl Graph {
     async fn post_once(&self, body: &Value, attempt: u32) -> Tried {
         let request = self
             .http
+            .get_or_init(|| net::client(&self.url))
             .post(&self.url)
             .bearer_auth(&self.token)
             .json(body);
