@@ -3,6 +3,8 @@
 //! Order: environment, `.env`, `config/*.toml` of the configuration folder, defaults that are compiled in. Never from a
 //! workspace: a repository that is worked on must not set a key, an allowlist or a model's address.
 
+/// What models cost.
+pub mod models;
 /// The services outside.
 mod services;
 /// Where variables are found.
@@ -14,6 +16,7 @@ use crate::agent::step::{Policy, Resume};
 use crate::agent::texts::{self, Texts};
 use crate::gate::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 use crate::world::confine::{Mode, Own, ProcessLimits, Sandbox, Wanted};
+use models::{ModelEntry, Models};
 use serde::Deserialize;
 use services::{model, whatsapp};
 use sources::{Home, Sources, names};
@@ -90,6 +93,7 @@ pub struct Settings {
     pub whatsapp: Option<WhatsApp>,
     pub file: FileSettings,
     pub limits: Limits,
+    pub models: Models,
     pub texts: Texts,
     /// Every variable, for `doctor`.
     pub shown: Vec<Shown>,
@@ -175,6 +179,7 @@ impl Settings {
             whatsapp,
             file: file_settings(&home.folder)?,
             limits: limits(&home.folder)?,
+            models: Models::load(&home.folder)?,
             texts: Texts::parse(texts::ENGLISH)
                 .expect("BUG: the compiled-in catalogue parses, a test says so"),
             shown,
@@ -201,6 +206,8 @@ impl Settings {
             file: file_settings(&nowhere)
                 .expect("BUG: the compiled-in settings parse, a test says so"),
             limits: limits(&nowhere).expect("BUG: the compiled-in limits parse, a test says so"),
+            models: Models::load(&nowhere)
+                .expect("BUG: the compiled-in models parse, a test says so"),
             texts: Texts::parse(texts::ENGLISH)
                 .expect("BUG: the compiled-in catalogue parses, a test says so"),
             shown: Vec::new(),
@@ -217,12 +224,18 @@ impl Settings {
             limits: self.limits.clone(),
             resume: self.file.resume,
             masks: Masks::new(self.secrets()),
+            price: self.model_entry().and_then(|entry| entry.price),
             model: self
                 .model
                 .as_ref()
                 .map(|model| model.name.clone())
                 .unwrap_or_default(),
         })
+    }
+
+    /// What is known of the configured model.
+    pub fn model_entry(&self) -> Option<&ModelEntry> {
+        self.models.find(&self.model.as_ref()?.name)
     }
 
     /// Every secret that this program holds or inherited: hidden wherever a command prints one.

@@ -4,7 +4,8 @@
 //! for its word that they are on disk. A session that waits for a person ends here: no task, no connection.
 
 use crate::agent::apply::{Illegal, apply};
-use crate::agent::event::{CallId, Event, Inbound, Outcome, Probe, Record};
+use crate::agent::event::{CallId, Event, Inbound, Outcome, Probe, Record, Timestamp};
+use crate::agent::limits;
 use crate::agent::recovery;
 use crate::agent::state::State;
 use crate::agent::step::{Decision, Effect, Look, Policy, step};
@@ -278,17 +279,22 @@ impl Session {
         written
     }
 
-    /// What is due by the clock: an expired question, a message to be tried again.
+    /// What is due by the clock: an expired question, a message to be tried again, a turn whose time is up.
     fn ring_alarm(&mut self) -> Result<(), SessionError> {
-        match self.state.next_alarm() {
+        match self.next_alarm() {
             Some((at, event)) if at <= clock::now() => self.record(event),
             _ => Ok(()),
         }
     }
 
+    fn next_alarm(&self) -> Option<(Timestamp, Event)> {
+        let time_is_up = limits::alarm(&self.state, &self.surface.policy);
+        let alarms = self.state.next_alarm().into_iter().chain(time_is_up);
+        alarms.min_by_key(|(at, _)| *at)
+    }
+
     fn alarm_in(&self) -> Option<Duration> {
         let due = self
-            .state
             .next_alarm()
             .map(|(at, _)| Duration::from_millis(at.since(clock::now())));
         // Lines that may lag wake nobody.
@@ -329,6 +335,10 @@ fn unlooked(look: Look, why: &str) -> Event {
             probe: Probe::Unclear {
                 why: why.to_owned(),
             },
+        },
+        Look::Spend { month, .. } => Event::SpendSeen {
+            month,
+            elsewhere: None,
         },
     }
 }

@@ -11,6 +11,7 @@ mod messages;
 mod outbox;
 
 use crate::agent::event::{Answer, Call, CallId, EndReason, Event, Outcome, OutgoingKind, Record};
+use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::recovery;
 use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Turn};
 use calls::{finish, pending, probed};
@@ -214,8 +215,13 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             turn(state)?.stop = Stop::Asked;
             Ok(())
         }
-        Event::LimitReached { text, .. } => {
-            turn(state)?.phase = Phase::Limited(text.clone());
+        Event::LimitReached { text, .. } => reach_limit(state, text),
+        Event::SpendSeen { month, elsewhere } => {
+            state.elsewhere = Some(Elsewhere {
+                month: month.clone(),
+                spend: *elsewhere,
+                seq: state.seq + 1,
+            });
             Ok(())
         }
         Event::Interrupted {
@@ -261,8 +267,13 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
     let Phase::Asking = turn.phase else {
         return illegal("an answer that nobody asked for");
     };
-    turn.usage.add(answer.usage);
-    state.usage.add(answer.usage);
+    turn.spend.answered(answer.usage, answer.cost_micros);
+    state.spend.answered(answer.usage, answer.cost_micros);
+    let now = state.now.month();
+    let month = state.month.take().filter(|(month, _)| *month == now);
+    let (name, mut spend) = month.unwrap_or((now, Spend::default()));
+    spend.answered(answer.usage, answer.cost_micros);
+    state.month = Some((name, spend));
     if answer.calls.is_empty() && answer.text.trim().is_empty() {
         let text = state.texts.say("empty_answer", &[]);
         self::turn(state)?.phase = Phase::Failed(text);
@@ -287,6 +298,21 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
         Phase::Ready
     };
     self::turn(state)?.phase = phase;
+    Ok(())
+}
+
+/// Between rounds the turn just ends; within one, what runs is stopped first, as for a `/cancel`.
+fn reach_limit(state: &mut State, text: &str) -> Result<(), Illegal> {
+    let turn = turn(state)?;
+    match turn.phase {
+        Phase::Asking | Phase::Calls(_) => {
+            turn.halted = Some(text.to_owned());
+            turn.stop = Stop::Wanted;
+        }
+        Phase::Ready | Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_) => {
+            turn.phase = Phase::Limited(text.to_owned());
+        }
+    }
     Ok(())
 }
 
@@ -338,7 +364,7 @@ fn interrupt(
 }
 
 fn end_turn(state: &mut State, reason: EndReason, text: &str) -> Result<(), Illegal> {
-    turn(state)?;
+    state.last_turn = turn(state)?.spend;
     state.turn = None;
     state.last_end = Some(reason);
     say(state, OutgoingKind::Final, text.to_owned(), None);

@@ -30,6 +30,7 @@ pub enum ChatCommand<'a> {
         reason: Option<&'a str>,
     },
     Audit,
+    Cost,
 }
 
 const NAMES: &[&str] = &[
@@ -38,6 +39,7 @@ const NAMES: &[&str] = &[
     "/approve",
     "/audit",
     "/cancel",
+    "/cost",
     "/deny",
     "/help",
     "/new",
@@ -66,6 +68,7 @@ pub fn read(text: &str) -> Said<'_> {
         ("/approve", _) => approve(rest),
         ("/deny", _) => deny(rest),
         ("/audit", _) => ChatCommand::Audit,
+        ("/cost", _) => ChatCommand::Cost,
         // A path such as `/etc/hosts is wrong` is plain text, not a command.
         _ if name[1..].contains('/') => return Said::Plain(text),
         _ => return Said::Unknown(name),

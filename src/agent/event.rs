@@ -11,6 +11,7 @@ mod timestamp;
 pub use parts::*;
 pub use timestamp::Timestamp;
 
+use crate::agent::money::Spend;
 use crate::agent::plan::Plan;
 use crate::gate::{Facts, Pattern, Verdict};
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,11 @@ pub enum Event {
         facts: Facts,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expect: Option<Expectation>,
+    },
+    /// What the other sessions have spent in a month; `None`: it could not be looked up.
+    SpendSeen {
+        month: String,
+        elsewhere: Option<Spend>,
     },
     /// What a probe found about an effect that was in doubt.
     CallProbed { call: CallId, probe: Probe },
@@ -178,6 +184,7 @@ impl Event {
             | Event::Cancelled { .. }
             | Event::Resumed { .. }
             | Event::CallExamined { .. }
+            | Event::SpendSeen { .. }
             | Event::ModelAsked { .. }
             | Event::ModelAnswered { .. }
             | Event::ModelFailed { .. }

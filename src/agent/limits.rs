@@ -1,6 +1,9 @@
 //! Every limit of a turn, by name and unit, and when one is reached. The numbers live in `config/limits.toml`.
 
-use crate::agent::state::{State, Turn};
+use crate::agent::event::{Event, Timestamp};
+use crate::agent::money;
+use crate::agent::state::{Phase, State, Stop, Turn};
+use crate::agent::step::Policy;
 use serde::{Deserialize, Serialize};
 
 /// The limits file.
@@ -11,10 +14,16 @@ pub struct Limits {
     pub rounds_max: u32,
     /// Tool calls a round; what is above gets an error that says so.
     pub calls_max: usize,
-    /// Wall time of a turn in minutes; waiting for a person does not count.
-    pub turn_minutes_max: u64,
+    /// Wall time of a turn in seconds; waiting for a person does not count.
+    pub turn_seconds_max: u64,
     /// Input and output tokens a turn.
     pub tokens_max: u64,
+    /// What a turn may cost, in US cents; 0 sets no limit. So for the two below.
+    pub turn_cents_max: u64,
+    /// What a session may cost, all its turns.
+    pub session_cents_max: u64,
+    /// What all sessions of the data folder may cost in a month (UTC).
+    pub month_cents_max: u64,
     /// How long a question stays open, in minutes.
     pub approval_minutes: u64,
     /// Requests to the model for one round, the first one included.
@@ -42,8 +51,14 @@ pub struct Limits {
 /// The numbers that are compiled in.
 pub const DEFAULTS: &str = include_str!("../../config/limits.toml");
 
+/// Whether any limit is set in money.
+pub fn in_money(limits: &Limits) -> bool {
+    limits.turn_cents_max > 0 || limits.session_cents_max > 0 || limits.month_cents_max > 0
+}
+
 /// The name and the text of the limit that the turn has reached.
-pub fn reached(limits: &Limits, state: &State, turn: &Turn) -> Option<(&'static str, String)> {
+pub fn reached(state: &State, policy: &Policy, turn: &Turn) -> Option<(&'static str, String)> {
+    let limits = &policy.limits;
     let say = |name: &'static str, max: u64, used: u64| {
         let text = state.texts.say(
             name,
@@ -54,15 +69,41 @@ pub fn reached(limits: &Limits, state: &State, turn: &Turn) -> Option<(&'static 
     if turn.round >= limits.rounds_max {
         return say("limit_rounds", limits.rounds_max.into(), turn.round.into());
     }
-    if turn.usage.total() >= limits.tokens_max {
-        return say("limit_tokens", limits.tokens_max, turn.usage.total());
+    let tokens = turn.spend.usage.total();
+    if tokens >= limits.tokens_max {
+        return say("limit_tokens", limits.tokens_max, tokens);
     }
-    let worked_ms = state
-        .now
-        .since(turn.started_at)
-        .saturating_sub(turn.waited_ms);
-    if worked_ms >= limits.turn_minutes_max * 60_000 {
-        return say("limit_time", limits.turn_minutes_max, worked_ms / 60_000);
+    if state.now >= out_of_time(limits, turn) {
+        return Some(("limit_time", time_is_up(state, limits)));
     }
-    None
+    money::reached(state, policy, turn.spend)
+}
+
+/// When the turn's time is up while it works, and what is written down then: it may be a request or a command that hangs.
+pub fn alarm(state: &State, policy: &Policy) -> Option<(Timestamp, Event)> {
+    let turn = state.turn.as_ref()?;
+    let works = matches!(turn.phase, Phase::Asking | Phase::Calls(_));
+    if !works || turn.interrupted || turn.stop != Stop::No || state.waits_for_person() {
+        return None;
+    }
+    let reached = Event::LimitReached {
+        limit: "limit_time".into(),
+        text: time_is_up(state, &policy.limits),
+    };
+    Some((out_of_time(&policy.limits, turn), reached))
+}
+
+/// Waiting for a person, or for a process to take the turn up, does not count.
+fn out_of_time(limits: &Limits, turn: &Turn) -> Timestamp {
+    let worked_ms = limits.turn_seconds_max.saturating_mul(1000);
+    turn.started_at
+        .plus_ms(worked_ms.saturating_add(turn.waited_ms))
+}
+
+fn time_is_up(state: &State, limits: &Limits) -> String {
+    let max = match limits.turn_seconds_max {
+        seconds if seconds >= 60 && seconds % 60 == 0 => format!("{} min", seconds / 60),
+        seconds => format!("{seconds} s"),
+    };
+    state.texts.say("limit_time", &[("max", &max)])
 }

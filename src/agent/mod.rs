@@ -14,6 +14,8 @@ pub mod event;
 pub mod limits;
 /// Secrets, hidden in what is stored or shown.
 pub mod mask;
+/// What is spent.
+pub mod money;
 /// The task plan.
 pub mod plan;
 /// The system prompt.

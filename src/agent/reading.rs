@@ -2,6 +2,7 @@
 
 use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{By, EndReason, Event, Inbound, Reading, Via};
+use crate::agent::money;
 use crate::agent::state::{Phase, Question, State, Turn};
 use crate::agent::step::Policy;
 use crate::gate::{Reply, read_reply};
@@ -44,6 +45,19 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
         Said::Empty => Some(command(message, "", say(state, "empty", &[]))),
         Said::Plain(text) => take_plain(state, message, text),
     }
+}
+
+/// Whether the next message asks what the month has cost, and nobody has looked yet.
+pub fn needs_month(state: &State) -> bool {
+    let asks = |message: &Inbound| {
+        message.unreadable.is_none()
+            && message.from == state.opening.owner
+            && matches!(
+                command::read(&message.text),
+                Said::Command(ChatCommand::Cost)
+            )
+    };
+    state.unread.front().is_some_and(asks) && money::month(state).is_none()
 }
 
 fn say(state: &State, name: &str, values: &[(&str, &str)]) -> String {
@@ -176,6 +190,7 @@ fn take_command(state: &State, policy: &Policy, message: &Inbound, said: ChatCom
                 ),
             )
         }
+        ChatCommand::Cost => command(message, "cost", money::report(state, policy)),
         ChatCommand::New => command(message, "new", say(state, "new_thread", &[])),
         ChatCommand::Cancel if state.turn.is_some() => Event::Cancelled { by: by(message) },
         ChatCommand::Cancel => command(message, "cancel", say(state, "nothing_to_cancel", &[])),
@@ -321,7 +336,7 @@ fn status(state: &State, policy: &Policy) -> String {
         ("sandbox", sandbox),
         ("status", &short_status(state, policy)),
         ("rounds", &state.rounds.to_string()),
-        ("tokens", &state.usage.total().to_string()),
+        ("spend", &money::line(state, state.spend)),
         ("plan", &plan),
     ];
     say(state, "status", &values)

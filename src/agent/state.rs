@@ -5,8 +5,9 @@
 use crate::agent::conversation::Conversation;
 use crate::agent::event::{
     Call, CallId, EndReason, Event, Expectation, Inbound, Opening, Outcome, OutgoingKind, Probe,
-    Record, Timestamp, Usage,
+    Record, Timestamp,
 };
+use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::plan::Plan;
 use crate::agent::texts::Texts;
 use crate::gate::{Facts, Pattern, Verdict};
@@ -42,7 +43,12 @@ pub struct State {
     pub refused: BTreeMap<String, String>,
     /// Rounds of all turns; calls are numbered by it.
     pub rounds: u32,
-    pub usage: Usage,
+    pub spend: Spend,
+    /// What this session spent in the month of its last answer.
+    pub month: Option<(String, Spend)>,
+    pub elsewhere: Option<Elsewhere>,
+    /// Of the turn that ended last.
+    pub last_turn: Spend,
     pub last_end: Option<EndReason>,
     /// `/new` was said: the chat's next message starts another session.
     pub closed: bool,
@@ -53,11 +59,13 @@ pub struct State {
 pub struct Turn {
     pub started_at: Timestamp,
     pub round: u32,
-    pub usage: Usage,
+    pub spend: Spend,
     /// Time spent waiting for a person or without a process, which no limit counts.
     pub waited_ms: u64,
     pub phase: Phase,
     pub stop: Stop,
+    /// A limit was reached in the middle of a round; the text says which, and ends the turn once it stands still.
+    pub halted: Option<String>,
     /// The process died; nothing goes on until somebody says so.
     pub interrupted: bool,
     /// Finished steps of the plan that the chat was told about.
@@ -183,7 +191,10 @@ impl State {
             grants: Vec::new(),
             refused: BTreeMap::new(),
             rounds: 0,
-            usage: Usage::default(),
+            spend: Spend::default(),
+            month: None,
+            elsewhere: None,
+            last_turn: Spend::default(),
             last_end: None,
             closed: false,
         })
@@ -245,10 +256,11 @@ impl Turn {
         Self {
             started_at: at,
             round: 0,
-            usage: Usage::default(),
+            spend: Spend::default(),
             waited_ms: 0,
             phase: Phase::Ready,
             stop: Stop::No,
+            halted: None,
             interrupted: false,
             told_done,
         }

@@ -8,6 +8,7 @@ use crate::agent::event::{
 };
 use crate::agent::limits::{self, Limits};
 use crate::agent::mask::Masks;
+use crate::agent::money::{self, Price};
 use crate::agent::recovery::{self, Remedy};
 use crate::agent::state::{Outgoing, Pending, Phase, Stage, State, Stop, Turn};
 use crate::agent::{conversation::Wire, reading, wording};
@@ -22,6 +23,8 @@ pub struct Policy {
     pub limits: Limits,
     pub resume: Resume,
     pub model: String,
+    /// What that model costs, where it is known.
+    pub price: Option<Price>,
     pub masks: Masks,
 }
 
@@ -58,6 +61,8 @@ pub enum Look {
         call: CallId,
         expect: Option<Expectation>,
     },
+    /// What the sessions besides this one have spent in the month.
+    Spend { month: String, session: String },
 }
 
 /// An effect on the world.
@@ -119,6 +124,9 @@ impl Effect {
 
 /// The next decision.
 pub fn step(state: &State, policy: &Policy) -> Decision {
+    if reading::needs_month(state) {
+        return look_at_month(state);
+    }
     if let Some(event) = reading::next(state, policy) {
         return record(event);
     }
@@ -172,7 +180,10 @@ fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
         Phase::Ready | Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_)
             if turn.stop != Stop::No =>
         {
-            end(EndReason::Cancelled, state.texts.say("cancelled", &[]))
+            match &turn.halted {
+                Some(text) => end(EndReason::Limit, text.clone()),
+                None => end(EndReason::Cancelled, state.texts.say("cancelled", &[])),
+            }
         }
         Phase::Ready => ask_model(state, policy, turn),
         Phase::Answered(text) => end(EndReason::Done, text.clone()),
@@ -184,8 +195,18 @@ fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
     }
 }
 
+fn look_at_month(state: &State) -> Decision {
+    Decision::Look(Look::Spend {
+        month: state.now.month(),
+        session: state.opening.session.clone(),
+    })
+}
+
 fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
-    if let Some((name, text)) = limits::reached(&policy.limits, state, turn) {
+    if policy.limits.month_cents_max > 0 && money::month(state).is_none() {
+        return look_at_month(state);
+    }
+    if let Some((name, text)) = limits::reached(state, policy, turn) {
         return record(Event::LimitReached {
             limit: name.to_owned(),
             text,
@@ -245,13 +266,9 @@ fn stop_calls(turn: &Turn, calls: &[Pending]) -> Decision {
         .iter()
         .find(|pending| !matches!(pending.stage, Stage::Finished(_)))
     {
-        Some(pending) if pending.may_have_run => finished(
-            &pending.call,
-            wording::left_in_doubt(wording::CANCELLED_DOUBT),
-        ),
         Some(pending) => finished(
             &pending.call,
-            Outcome::new(Status::Cancelled, wording::CANCELLED_CALL),
+            wording::stopped_call(turn.halted.is_some(), pending.may_have_run),
         ),
         // Every call has its result: `apply` has already ended the round.
         None => Decision::Wait,

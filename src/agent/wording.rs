@@ -6,8 +6,17 @@ use crate::agent::step::Policy;
 use crate::gate::{self, Verdict};
 use crate::tools;
 
-pub const CANCELLED_CALL: &str = "Not run: the person stopped the turn.";
-pub const CANCELLED_DOUBT: &str = "The person stopped the turn.";
+/// What becomes of a call that a stopped turn leaves behind.
+pub fn stopped_call(by_limit: bool, may_have_run: bool) -> Outcome {
+    let why = match by_limit {
+        true => "the turn reached a limit.",
+        false => "the person stopped the turn.",
+    };
+    match may_have_run {
+        true => left_in_doubt(&format!("Then {why}")),
+        false => Outcome::new(Status::Cancelled, format!("Not run: {why}")),
+    }
+}
 
 /// The word of the configuration, where it decides in the person's place.
 pub fn configuration() -> By {

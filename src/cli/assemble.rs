@@ -54,8 +54,11 @@ pub fn assemble(
     let lock = DataLock::take(data_dir).map_err(|error| CliError::Failed(error.to_string()))?;
     let environment = process::safe_environment(&settings.file.environment);
     let limits = &settings.limits;
+    let store = Arc::new(Store::new(data_dir));
     let world = World {
         model,
+        price: policy.price,
+        store: store.clone(),
         patience: Patience {
             attempts_max: limits.model_attempts_max,
             retry_after_max: Duration::from_secs(limits.model_retry_after_seconds_max),
@@ -76,13 +79,18 @@ pub fn assemble(
     let surface = Surface {
         world: Arc::new(world),
         policy: Arc::new(policy),
-        store: Arc::new(Store::new(data_dir)),
+        store,
         observers: Observers::default(),
         shutdown: shutdown.clone(),
     };
     let texts = Arc::new(settings.texts.clone());
     let hub = Hub::new(surface, texts, data_dir, workspace)
         .map_err(|error| CliError::Failed(error.to_string()))?;
+    if settings.limits.month_cents_max > 0 {
+        // What other processes spent counts, also where they were killed before the database knew.
+        hub.index()
+            .map_err(|error| CliError::Failed(error.to_string()))?;
+    }
     Ok(Assembly {
         hub,
         shutdown,

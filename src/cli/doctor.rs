@@ -2,6 +2,7 @@
 
 use super::{CliError, Exit, block_on};
 use crate::agent::event::CallId;
+use crate::agent::{limits, money};
 use crate::config::{ModelSettings, Settings, WhatsApp};
 use crate::world::process::{self, Exit as Ended, Processes};
 use std::path::Path;
@@ -70,7 +71,10 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
         Err(error) => Finding::Bad(error.to_string()),
     });
     match &settings.model {
-        Some(model) => findings.push(reach_model(&http, model).await),
+        Some(model) => {
+            findings.push(reach_model(&http, model).await);
+            findings.push(known_model(settings, model));
+        }
         None => findings.extend(look_for_models(&http).await),
     }
     findings.push(match settings.write_enabled {
@@ -167,6 +171,39 @@ async fn reach_model(http: &reqwest::Client, model: &ModelSettings) -> Finding {
             "{} cannot be reached: check OPENAI_BASE_URL, and that the server runs",
             model.base_url
         )),
+    }
+}
+
+/// Whether it is known what the model costs and how much it can read.
+fn known_model(settings: &Settings, model: &ModelSettings) -> Finding {
+    let entry = settings.model_entry();
+    let price = entry.and_then(|entry| entry.price);
+    let context = entry.and_then(|entry| entry.context_tokens);
+    let missing = match (price, context) {
+        (Some(price), Some(context)) => {
+            let [input, cached, output] =
+                [price.input, price.cached_input, price.output].map(money::dollars);
+            return Finding::Good(format!(
+                "{}: {input} for a million tokens of input, {cached} cached, {output} of output; reads {context} tokens",
+                model.name
+            ));
+        }
+        (None, Some(_)) => "price (input_usd, output_usd)",
+        (Some(_), None) => "context window (context_tokens)",
+        (None, None) => "price (input_usd, output_usd) and context window (context_tokens)",
+    };
+    let file = settings.home.join("config/models.toml");
+    let add = format!(
+        "{} has no {missing}: add a [[model]] with names = [{:?}] to {}",
+        model.name,
+        model.name,
+        file.display()
+    );
+    match price.is_none() && limits::in_money(&settings.limits) {
+        true => Finding::Bad(format!(
+            "{add}. A limit in money is set (config/limits.toml): until then the model is asked nothing"
+        )),
+        false => Finding::Note(add),
     }
 }
 

@@ -133,7 +133,8 @@ fn told(timeout: Duration, finished: Finished) -> Outcome {
         Exit::Cancelled => (
             Status::Cancelled,
             None,
-            "Cancelled by the person. Output until then:".into(),
+            "Stopped before it ended, by the person or by a limit of the turn. Output until then:"
+                .into(),
         ),
         Exit::NotStarted(why) => (Status::Failed, None, format!("It did not start: {why}.")),
     };

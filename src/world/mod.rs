@@ -32,8 +32,11 @@ pub mod store;
 /// The one file opening.
 pub mod workspace;
 
-use crate::agent::event::{Call, CallId, Event, Expectation, ExpectedFile, Outcome, Probe, Status};
+use crate::agent::event::{
+    Answer, Call, CallId, Event, Expectation, ExpectedFile, Outcome, Probe, Status,
+};
 use crate::agent::mask::Masks;
+use crate::agent::money::Price;
 use crate::agent::state::Outgoing;
 use crate::agent::step::{Effect, Look};
 use crate::doors::Channels;
@@ -48,12 +51,16 @@ use serde_json::value::RawValue;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
+use store::Store;
 use tokio_util::sync::CancellationToken;
 use workspace::Workspace;
 
 /// Everything that effects need.
 pub struct World {
     pub model: Model,
+    /// What it costs, where it is known.
+    pub price: Option<Price>,
+    pub store: Arc<Store>,
     pub patience: Patience,
     pub environment: Arc<Vec<(String, String)>>,
     pub surroundings: Surroundings,
@@ -134,13 +141,16 @@ impl World {
         let answered = tokio::select! {
             answered = self.model.ask(request, self.patience, &show) => answered,
             () = scene.cancel.cancelled() => {
-                return Event::ModelFailed { round: request.round, kind: "cancelled".into(), message: "stopped by the person".into(), attempts: 0 };
+                return Event::ModelFailed { round: request.round, kind: "cancelled".into(), message: "stopped".into(), attempts: 0 };
             }
         };
         match answered {
             Ok(answer) => Event::ModelAnswered {
                 round: request.round,
-                answer,
+                answer: Answer {
+                    cost_micros: self.price.and_then(|price| price.cost(answer.usage)),
+                    ..answer
+                },
             },
             Err((error, attempts)) => Event::ModelFailed {
                 round: request.round,
@@ -222,6 +232,16 @@ impl World {
                 call,
                 probe: probe(expect.as_ref(), workspace),
             },
+            Look::Spend { month, session } => {
+                let spent = self.store.spent_elsewhere(&month, &session);
+                if let Err(error) = &spent {
+                    tracing::warn!(%error, "the month's spend is not known");
+                }
+                Event::SpendSeen {
+                    month,
+                    elsewhere: spent.ok(),
+                }
+            }
         }
     }
 }

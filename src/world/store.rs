@@ -4,7 +4,8 @@
 //! is opened with the first use, and never decides what happened.
 
 use crate::agent::command::{self, ChatCommand, Said};
-use crate::agent::event::{Event, Inbound, Record, Status};
+use crate::agent::event::{Event, Inbound, Record, Status, Usage};
+use crate::agent::money::Spend;
 use crate::agent::state::{Phase, State};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
@@ -12,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use thiserror::Error;
 
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 const SCHEMA: &str = "
     BEGIN;
     DROP TABLE IF EXISTS sessions; DROP TABLE IF EXISTS seen; DROP TABLE IF EXISTS agent_command_log;
+    DROP TABLE IF EXISTS spend;
     -- derived: one row a journal
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY, chat TEXT NOT NULL, workspace TEXT NOT NULL, objective TEXT NOT NULL, status TEXT NOT NULL,
@@ -28,6 +30,11 @@ const SCHEMA: &str = "
     CREATE TABLE agent_command_log (
         id INTEGER PRIMARY KEY, session TEXT NOT NULL, call TEXT NOT NULL, at TEXT NOT NULL, command TEXT NOT NULL,
         decision TEXT NOT NULL, exit_code INTEGER, duration_ms INTEGER, UNIQUE (session, call));
+    -- derived: what every answer of a model took; micros is NULL where nobody knows
+    CREATE TABLE spend (
+        session TEXT NOT NULL, round INTEGER NOT NULL, month TEXT NOT NULL, input_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL, micros INTEGER, PRIMARY KEY (session, round)) WITHOUT ROWID;
+    CREATE INDEX spend_by_month ON spend (month);
     COMMIT;";
 
 /// SQLite's word, with what was being done.
@@ -208,6 +215,30 @@ impl Store {
         })
     }
 
+    /// What all sessions but this one have spent in a month.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn spent_elsewhere(&self, month: &str, session: &str) -> Result<Spend, StoreError> {
+        let sql = "SELECT COALESCE(SUM(input_tokens), 0), COALESCE(SUM(cached_tokens), 0), COALESCE(SUM(output_tokens), 0),
+             COALESCE(SUM(micros), 0), COUNT(*) - COUNT(micros) FROM spend WHERE month = ?1 AND session <> ?2";
+        self.with("add up the spending in", |db| {
+            db.prepare_cached(sql)?.query_row([month, session], |row| {
+                let number = |at| row.get::<_, i64>(at).map(i64::unsigned_abs);
+                let usage = Usage {
+                    input_tokens: number(0)?,
+                    cached_tokens: number(1)?,
+                    output_tokens: number(2)?,
+                };
+                Ok(Spend {
+                    usage,
+                    micros: number(3)?,
+                    unpriced: row.get(4)?,
+                })
+            })
+        })
+    }
+
     /// The chat of a session.
     pub fn chat_of(&self, session: &str) -> Result<Option<String>, StoreError> {
         self.with("look up a session in", |db| {
@@ -265,6 +296,19 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
                 let sql = "UPDATE sessions SET objective = ?2 WHERE id = ?1 AND objective = ''";
                 db.prepare_cached(sql)?.execute([session, &message.text])?;
             }
+        }
+        Event::ModelAnswered { round, answer } => {
+            let sql = "INSERT OR IGNORE INTO spend (session, round, month, input_tokens, cached_tokens, output_tokens, micros) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            let usage = answer.usage;
+            db.prepare_cached(sql)?.execute(params![
+                session,
+                round,
+                record.at.month(),
+                usage.input_tokens as i64,
+                usage.cached_tokens as i64,
+                usage.output_tokens as i64,
+                answer.cost_micros.map(|micros| micros as i64)
+            ])?;
         }
         Event::GateDecided { call, verdict, .. } if !verdict.commands.is_empty() => {
             let argvs = verdict.commands.iter().map(|command| {

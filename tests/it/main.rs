@@ -8,6 +8,7 @@ mod fake_model;
 mod gate;
 mod hub;
 mod journal;
+mod limits;
 mod model;
 mod policy;
 mod program;

@@ -121,6 +121,7 @@ static SHARED: LazyLock<[Policy; 2]> = LazyLock::new(|| {
         },
         resume,
         model: "m".into(),
+        price: None,
         masks: Masks::default(),
     })
 });
@@ -365,6 +366,10 @@ impl Simulation {
                 };
                 Event::CallProbed { call, probe }
             }
+            Look::Spend { month, .. } => Event::SpendSeen {
+                month,
+                elsewhere: Some(Default::default()),
+            },
         }
     }
 

@@ -174,6 +174,7 @@ pub(super) fn cancel(state: &mut State, by: &By) -> Result<(), Illegal> {
     take_word(state, by)?;
     let turn = turn(state)?;
     turn.stop = Stop::Wanted;
+    turn.halted = None;
     turn.interrupted = false;
     notice(state, "cancelling", &[]);
     Ok(())

@@ -165,6 +165,9 @@ pub struct Answer {
     pub calls: Vec<Call>,
     #[serde(default)]
     pub usage: Usage,
+    /// What it cost by the prices of that day, in micro-dollars; `None`: nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<u64>,
     /// The provider's reason for stopping: `stop`, `tool_calls`, `length`.
     pub finish: String,
     /// Requests made until this one came through.

@@ -9,6 +9,11 @@ use std::fmt;
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
+    /// The month in UTC: `2026-11`.
+    pub fn month(self) -> String {
+        self.to_string().chars().take(7).collect()
+    }
+
     pub fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX)))
     }

@@ -99,6 +99,7 @@ impl Scripted {
                 output_tokens: reply.text.len() as u64 / 4,
                 cached_tokens: 0,
             },
+            cost_micros: None,
             finish: finish.into(),
             attempts: 1,
             duration_ms: reply.pause_ms,

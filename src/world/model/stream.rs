@@ -184,6 +184,7 @@ impl Assembly {
             reasoning,
             calls,
             usage: self.usage,
+            cost_micros: None,
             finish,
             attempts: 1,
             duration_ms: 0,
