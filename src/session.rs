@@ -126,7 +126,7 @@ impl Session {
                     let fact = match &self.workspace {
                         Ok(workspace) => {
                             let gate = &self.surface.policy.gate;
-                            self.surface.world.look(look, gate, workspace)
+                            self.surface.world.look(look, gate, workspace).await
                         }
                         Err(why) => unlooked(look, why),
                     };
@@ -336,6 +336,7 @@ fn unlooked(look: Look, why: &str) -> Event {
                 why: why.to_owned(),
             },
         },
+        Look::Tree { call } => Event::TreeSeen { call, tree: None },
         Look::Spend { month, .. } => Event::SpendSeen {
             month,
             elsewhere: None,

@@ -11,10 +11,11 @@ mod messages;
 mod outbox;
 
 use crate::agent::event::{Answer, Call, CallId, EndReason, Event, Outcome, OutgoingKind, Record};
+use crate::agent::loops::Sight;
 use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::recovery;
 use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Turn};
-use calls::{finish, pending, probed};
+use calls::{finish, pending, probed, see_tree, warn};
 use messages::{approve, cancel, expire, pass_on_steering, refuse, resume, take_message};
 use outbox::{finish_send, notice, say};
 use thiserror::Error;
@@ -216,6 +217,8 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             Ok(())
         }
         Event::LimitReached { text, .. } => reach_limit(state, text),
+        Event::TreeSeen { call, tree } => see_tree(state, call, tree.clone()),
+        Event::LoopWarned { call, text } => warn(state, call, text),
         Event::SpendSeen { month, elsewhere } => {
             state.elsewhere = Some(Elsewhere {
                 month: month.clone(),
@@ -287,6 +290,8 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
             ticket: None,
             expect: None,
             may_have_run: false,
+            sight: Sight::Unseen,
+            warning: None,
         };
         Phase::Calls(answer.calls.iter().map(proposed).collect())
     } else if state.steering.is_empty() {

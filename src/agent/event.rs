@@ -66,6 +66,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expect: Option<Expectation>,
     },
+    /// The state of the workspace before a call that repeats another one; `None`: it cannot be told.
+    TreeSeen { call: CallId, tree: Option<String> },
     /// What the other sessions have spent in a month; `None`: it could not be looked up.
     SpendSeen {
         month: String,
@@ -153,7 +155,9 @@ pub enum Event {
         plan: Plan,
         output: String,
     },
-    /// A limit of the configuration was reached.
+    /// A call is about to repeat without progress. The model reads this with its result, unless that brings something new.
+    LoopWarned { call: CallId, text: String },
+    /// A limit of the configuration was reached, or the next call would go on in a loop.
     LimitReached { limit: String, text: String },
     /// The process that ran these effects is gone; none of them has an outcome.
     Interrupted {
@@ -185,6 +189,8 @@ impl Event {
             | Event::Resumed { .. }
             | Event::CallExamined { .. }
             | Event::SpendSeen { .. }
+            | Event::TreeSeen { .. }
+            | Event::LoopWarned { .. }
             | Event::ModelAsked { .. }
             | Event::ModelAnswered { .. }
             | Event::ModelFailed { .. }

@@ -12,6 +12,8 @@ pub mod conversation;
 pub mod event;
 /// When a turn must pause.
 pub mod limits;
+/// Calls that repeat without progress.
+pub mod loops;
 /// Secrets, hidden in what is stored or shown.
 pub mod mask;
 /// What is spent.

@@ -7,6 +7,7 @@ use crate::agent::event::{
     Call, CallId, EndReason, Event, Expectation, Inbound, Opening, Outcome, OutgoingKind, Probe,
     Record, Timestamp,
 };
+use crate::agent::loops::{Loops, Sight};
 use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::plan::Plan;
 use crate::agent::texts::Texts;
@@ -41,6 +42,8 @@ pub struct State {
     pub grants: Vec<Pattern>,
     /// Calls that were refused since the person last spoke, by what they are, with what the model was told.
     pub refused: BTreeMap<String, String>,
+    /// What was called since the person last spoke, and what came of it.
+    pub loops: Loops,
     /// Rounds of all turns; calls are numbered by it.
     pub rounds: u32,
     pub spend: Spend,
@@ -106,6 +109,10 @@ pub struct Pending {
     pub expect: Option<Expectation>,
     /// It was running when a process died, and nobody knows how far it came: whatever becomes of it, it is never "not run".
     pub may_have_run: bool,
+    /// The workspace before it, where it repeats another call.
+    pub sight: Sight,
+    /// For the model, with the result, if that is no progress.
+    pub warning: Option<String>,
 }
 
 /// An approval: good for one run of exactly what its digest says.
@@ -190,6 +197,7 @@ impl State {
             changed: BTreeSet::new(),
             grants: Vec::new(),
             refused: BTreeMap::new(),
+            loops: Loops::default(),
             rounds: 0,
             spend: Spend::default(),
             month: None,

@@ -7,6 +7,7 @@ use crate::agent::event::{
     Call, CallId, EffectClass, EndReason, Event, Expectation, Outcome, Probe, Status,
 };
 use crate::agent::limits::{self, Limits};
+use crate::agent::loops::{self, Ahead};
 use crate::agent::mask::Masks;
 use crate::agent::money::{self, Price};
 use crate::agent::recovery::{self, Remedy};
@@ -61,6 +62,8 @@ pub enum Look {
         call: CallId,
         expect: Option<Expectation>,
     },
+    /// The state of the workspace, before a call that repeats another one.
+    Tree { call: CallId },
     /// What the sessions besides this one have spent in the month.
     Spend { month: String, session: String },
 }
@@ -79,6 +82,8 @@ pub enum Effect {
         tool: &'static str,
         class: EffectClass,
         approval: Option<String>,
+        /// Whether it is about to be a loop: then the workspace is looked at afterwards.
+        watched: bool,
     },
     Send {
         outgoing: Outgoing,
@@ -106,6 +111,7 @@ impl Effect {
                 tool,
                 class,
                 approval,
+                watched: _,
             } => Event::ToolStarted {
                 call: call.get().id.clone(),
                 tool: (*tool).to_owned(),
@@ -288,6 +294,9 @@ fn failed(call: &Call, text: String) -> Decision {
 
 fn step_call(state: &State, policy: &Policy, position: usize, pending: &Pending) -> Decision {
     let call = &pending.call;
+    if let Some(decision) = watch(state, position, pending) {
+        return decision;
+    }
     let prepared = match prepare(policy, position, call) {
         Ok(prepared) => prepared,
         Err(text) => return failed(call, text),
@@ -317,6 +326,31 @@ fn step_call(state: &State, policy: &Policy, position: usize, pending: &Pending)
         Stage::Running(_) | Stage::Waiting(_) | Stage::Listening | Stage::Finished(_) => {
             Decision::Wait
         }
+    }
+}
+
+/// What there is to do about a call that repeats without progress, before it runs. One that was answered was looked at.
+fn watch(state: &State, position: usize, pending: &Pending) -> Option<Decision> {
+    let Stage::Proposed = pending.stage else {
+        return None;
+    };
+    if pending.ticket.is_some() {
+        return None;
+    }
+    let call = pending.call.id.clone();
+    match loops::ahead(state, position) {
+        Ahead::Clear => None,
+        Ahead::Wait => Some(Decision::Wait),
+        Ahead::Look => Some(Decision::Look(Look::Tree { call })),
+        Ahead::Warn(_) if pending.warning.is_some() => None,
+        Ahead::Warn(found) => Some(record(Event::LoopWarned {
+            call,
+            text: wording::loop_warning(&found),
+        })),
+        Ahead::Stop(found) => Some(record(Event::LimitReached {
+            limit: "loop".into(),
+            text: wording::loop_stop(&state.texts, &found),
+        })),
     }
 }
 
@@ -400,6 +434,7 @@ fn admit(
                 .ticket
                 .as_ref()
                 .map(|ticket| ticket.approval.clone()),
+            watched: pending.warning.is_some(),
         }),
         Err(now) if pending.may_have_run && !may_ask(&now, pending) => {
             finished(call, wording::left_in_doubt(&wording::not_again(&now)))

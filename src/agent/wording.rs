@@ -1,8 +1,10 @@
 //! Texts that depend on a decision: what a model reads when a call does not run, and what a person is asked.
 
 use crate::agent::event::{By, Call, Event, Outcome, Status, Via};
+use crate::agent::loops::{Found, Pattern};
 use crate::agent::state::State;
 use crate::agent::step::Policy;
+use crate::agent::texts::Texts;
 use crate::gate::{self, Verdict};
 use crate::tools;
 
@@ -33,6 +35,33 @@ pub fn left_in_doubt(why: &str) -> Outcome {
         "Interrupted; it may or may not have run. {why} Check its effects before you rely on them."
     );
     Outcome::new(Status::Unknown, text)
+}
+
+/// What the model reads with the result of a call that gets it nowhere.
+pub fn loop_warning(found: &Found) -> String {
+    let what = match found.pattern {
+        Pattern::Repeat { times } => {
+            format!("This was the same call {times} times ({})", found.calls)
+        }
+        Pattern::Cycle { passes, .. } => {
+            format!("These calls came {passes} times in a row ({})", found.calls)
+        }
+    };
+    format!(
+        "\n[Warning: {what}, and neither the results nor the files in the workspace changed. Going on like this ends the turn. Do something else, or say what you would need.]"
+    )
+}
+
+/// What the chat reads when a loop ends the turn.
+pub fn loop_stop(texts: &Texts, found: &Found) -> String {
+    let (name, count) = match found.pattern {
+        Pattern::Repeat { times } => ("limit_loop_repeat", times),
+        Pattern::Cycle { passes, .. } => ("limit_loop_cycle", passes),
+    };
+    texts.say(
+        name,
+        &[("calls", &found.calls), ("count", &count.to_string())],
+    )
 }
 
 pub fn too_many_calls(max: usize) -> String {

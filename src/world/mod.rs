@@ -9,6 +9,8 @@ pub mod clock;
 pub mod confine;
 /// Hooks and configuration, as they were.
 mod git_guard;
+/// Whether a workspace changed.
+mod glance;
 /// The truth, on disk.
 pub mod journal;
 /// Between fork and exec.
@@ -130,7 +132,12 @@ impl World {
                 )
                 .await
             }
-            Effect::RunTool { call, tool, .. } => self.run_tool(call, tool, &scene).await,
+            Effect::RunTool {
+                call,
+                tool,
+                watched,
+                ..
+            } => self.run_tool(call, tool, watched, &scene).await,
             Effect::Send { outgoing } => self.send(&outgoing, &scene).await,
             Effect::Stop => Event::StopAsked,
         }
@@ -161,7 +168,13 @@ impl World {
         }
     }
 
-    async fn run_tool(&self, call: Approved<Call>, tool: &'static str, scene: &Scene) -> Event {
+    async fn run_tool(
+        &self,
+        call: Approved<Call>,
+        tool: &'static str,
+        watched: bool,
+        scene: &Scene,
+    ) -> Event {
         let id = call.get().id.clone();
         let started = Instant::now();
         let Some(workspace) = scene.workspace.clone() else {
@@ -169,16 +182,11 @@ impl World {
             return Event::ToolFinished { call: id, outcome };
         };
         let outputs = Outputs::of(&self.data_dir, &scene.session);
-        let processes = Processes::new(
-            self.environment.clone(),
-            self.sandbox.clone(),
-            workspace.root(),
-            scene.cancel.clone(),
-        );
+        let processes = self.processes(&workspace, scene.cancel.clone());
         let reach = Arc::new(Reach {
             session: scene.session.clone(),
-            workspace,
-            processes,
+            workspace: workspace.clone(),
+            processes: processes.clone(),
             outputs: outputs.clone(),
         });
         let outcome = match tools::find(tool).map(|tool| &tool.action) {
@@ -193,7 +201,19 @@ impl World {
         if let Some(whole) = outcome.whole.take() {
             outcome.output.push_str(&keep(&outputs, &id, &whole));
         }
+        if watched {
+            outcome.tree = glance::state(&workspace, &processes, &id).await;
+        }
         Event::ToolFinished { call: id, outcome }
+    }
+
+    fn processes(&self, workspace: &Workspace, cancel: CancellationToken) -> Processes {
+        Processes::new(
+            self.environment.clone(),
+            self.sandbox.clone(),
+            workspace.root(),
+            cancel,
+        )
     }
 
     async fn send(&self, outgoing: &Outgoing, scene: &Scene) -> Event {
@@ -214,7 +234,7 @@ impl World {
     }
 
     /// Answers a look: at once, without consequences.
-    pub fn look(&self, look: Look, policy: &GatePolicy, workspace: &Workspace) -> Event {
+    pub async fn look(&self, look: Look, policy: &GatePolicy, workspace: &Workspace) -> Event {
         match look {
             Look::Examine { call, touches } => {
                 let facts = resolve::facts(
@@ -232,6 +252,11 @@ impl World {
                 call,
                 probe: probe(expect.as_ref(), workspace),
             },
+            Look::Tree { call } => {
+                let processes = self.processes(workspace, CancellationToken::new());
+                let tree = glance::state(workspace, &processes, &call).await;
+                Event::TreeSeen { call, tree }
+            }
             Look::Spend { month, session } => {
                 let spent = self.store.spent_elsewhere(&month, &session);
                 if let Err(error) = &spent {

@@ -9,6 +9,7 @@ mod gate;
 mod hub;
 mod journal;
 mod limits;
+mod loops;
 mod model;
 mod policy;
 mod program;

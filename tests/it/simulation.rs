@@ -366,6 +366,7 @@ impl Simulation {
                 };
                 Event::CallProbed { call, probe }
             }
+            Look::Tree { call } => Event::TreeSeen { call, tree: None },
             Look::Spend { month, .. } => Event::SpendSeen {
                 month,
                 elsewhere: Some(Default::default()),

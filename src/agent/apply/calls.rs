@@ -4,6 +4,7 @@ use super::messages::pass_on_steering;
 use super::outbox::say;
 use super::{Illegal, illegal, turn};
 use crate::agent::event::{Call, CallId, Outcome, OutgoingKind, Probe, Status};
+use crate::agent::loops::Sight;
 use crate::agent::state::{Pending, Phase, Stage, State, Turn};
 
 pub(super) fn pending<'a>(state: &'a mut State, id: &CallId) -> Result<&'a mut Pending, Illegal> {
@@ -36,6 +37,32 @@ pub(super) fn probed(state: &mut State, id: &CallId, probe: &Probe) -> Result<()
     Ok(())
 }
 
+pub(super) fn see_tree(
+    state: &mut State,
+    id: &CallId,
+    tree: Option<String>,
+) -> Result<(), Illegal> {
+    let pending = pending(state, id)?;
+    match (&pending.stage, &pending.sight) {
+        (Stage::Proposed, Sight::Unseen) => {
+            pending.sight = Sight::Seen(tree);
+            Ok(())
+        }
+        _ => illegal(format!("the workspace is looked at again before call {id}")),
+    }
+}
+
+pub(super) fn warn(state: &mut State, id: &CallId, text: &str) -> Result<(), Illegal> {
+    let pending = pending(state, id)?;
+    match (&pending.stage, &pending.warning) {
+        (Stage::Proposed, None) => {
+            pending.warning = Some(text.to_owned());
+            Ok(())
+        }
+        _ => illegal(format!("a warning about call {id} comes too late")),
+    }
+}
+
 pub(super) fn finish(state: &mut State, id: &CallId, outcome: &Outcome) -> Result<(), Illegal> {
     let pending = pending(state, id)?;
     if let Stage::Finished(_) = pending.stage {
@@ -66,14 +93,17 @@ pub(super) fn finish_round(state: &mut State) {
         return;
     };
     let mut results = Vec::with_capacity(calls.len());
+    let (mut loops, mut warnings) = (state.loops.clone(), Vec::with_capacity(calls.len()));
     for pending in calls {
         let Stage::Finished(outcome) = &pending.stage else {
             return;
         };
         results.push((pending.call.clone(), outcome.clone()));
+        warnings.push(loops.close(pending).unwrap_or_default());
     }
+    state.loops = loops;
     let last = results.len() - 1;
-    for (i, (call, outcome)) in results.iter().enumerate() {
+    for (i, ((call, outcome), warning)) in results.iter().zip(&warnings).enumerate() {
         let reminder = if i == last {
             plan_reminder(state)
         } else {
@@ -81,7 +111,7 @@ pub(super) fn finish_round(state: &mut State) {
         };
         state
             .conversation
-            .tool(call, &format!("{}{reminder}", outcome.output));
+            .tool(call, &format!("{}{warning}{reminder}", outcome.output));
     }
     let refused = results
         .iter()

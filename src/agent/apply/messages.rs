@@ -3,7 +3,8 @@
 use super::calls::{finish_round, pending};
 use super::outbox::{notice, say};
 use super::{Illegal, illegal, turn};
-use crate::agent::event::{By, Inbound, Outcome, OutgoingKind, Reading, Status};
+use crate::agent::event::{By, Inbound, Outcome, OutgoingKind, Reading, Status, Via};
+use crate::agent::loops::Loops;
 use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Ticket, Turn};
 use crate::agent::wording;
 use crate::gate::Pattern;
@@ -23,6 +24,13 @@ pub(super) fn take_word(state: &mut State, by: &By) -> Result<(), Illegal> {
     }
 }
 
+/// Their yes or no is a word, too: with a person looking on, what repeats is no loop. A flag looks at nothing.
+fn heard_person(state: &mut State, by: &By) {
+    if by.via != Via::Flag {
+        state.loops = Loops::default();
+    }
+}
+
 pub(super) fn take_message(
     state: &mut State,
     id: &str,
@@ -36,6 +44,7 @@ pub(super) fn take_message(
     ) {
         // The person may have meant to change just that.
         state.refused.clear();
+        state.loops = Loops::default();
     }
     if let Some(reply) = reply {
         say(state, OutgoingKind::Notice, reply.to_owned(), None);
@@ -109,6 +118,7 @@ pub(super) fn approve(
     always: Option<&Pattern>,
 ) -> Result<(), Illegal> {
     take_word(state, by)?;
+    heard_person(state, by);
     let (pending, question) = close_question(state, code)?;
     // Judged again from fresh facts before it runs: an approval is void if anything differs by then.
     pending.stage = Stage::Proposed;
@@ -137,6 +147,7 @@ pub(super) fn refuse(
     reason: Option<&str>,
 ) -> Result<(), Illegal> {
     take_word(state, by)?;
+    heard_person(state, by);
     let (pending, question) = close_question(state, code)?;
     let outcome = match question.in_doubt {
         true => wording::left_in_doubt("The person chose not to run it again."),
@@ -182,6 +193,7 @@ pub(super) fn cancel(state: &mut State, by: &By) -> Result<(), Illegal> {
 
 pub(super) fn resume(state: &mut State, by: &By) -> Result<(), Illegal> {
     take_word(state, by)?;
+    state.loops = Loops::default();
     notice(state, "resuming", &[]);
     match &mut state.turn {
         Some(turn) if turn.interrupted => {

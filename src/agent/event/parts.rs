@@ -252,6 +252,9 @@ pub struct Outcome {
     /// Files that the call changed, with a unified diff for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FileChange>,
+    /// The state of the workspace after it, where the call was about to be a loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<String>,
     /// The whole output, where `output` shows only a part: kept beside the journal, not in it.
     #[serde(skip)]
     pub whole: Option<String>,
@@ -279,6 +282,7 @@ impl Outcome {
             duration_ms: 0,
             digest: None,
             changes: Vec::new(),
+            tree: None,
             whole: None,
             exit_code: None,
             consequential: false,
