@@ -32,13 +32,16 @@ type Hash = [u8; 32];
 /// What of a result differs although nothing happened: durations, times of day, addresses, names of temporary files, and
 /// our own mark that names the call.
 static VOLATILE: LazyLock<Regex> = LazyLock::new(|| {
+    let number = r"\d+(?:[.,]\d+)?";
+    let unit = r"\s*(?:ns|µs|us|ms|s|sec|secs|second|seconds|m|min|mins|minutes|h)\b";
     let parts = [
-        r#"read_output\("[^"]*""#,
-        r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?",
-        r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?",
-        r"\b\d+(?:[.,]\d+)?(?:\s*(?:ns|µs|us|ms|s|sec|secs|second|seconds|m|min|mins|minutes)\b)+",
-        r"\b0x[0-9a-fA-F]{6,}",
-        r"/tmp/[\w./-]+",
+        r#"read_output\("[^"]*""#.to_owned(),
+        r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?".to_owned(),
+        r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?".to_owned(),
+        r"\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?s\b".to_owned(),
+        format!(r"\b{number}{unit}(?:\s+{number}{unit})*"),
+        r"\b0x[0-9a-fA-F]{6,}".to_owned(),
+        r"/tmp/[\w./-]+".to_owned(),
     ];
     Regex::new(&parts.join("|")).expect("BUG: the parts are a valid expression, a test says so")
 });
@@ -131,6 +134,9 @@ pub fn ahead(state: &State, position: usize) -> Ahead {
         Ahead::Clear => Ahead::Clear,
         // What ran before it in this round must have ended: its result may be the progress.
         _ if before.iter().any(runs) => Ahead::Wait,
+        // Nobody is stopped who could not read the warning: it is in this same round.
+        Ahead::Stop(_) if !state.loops.warned && loops.warned => Ahead::Clear,
+        Ahead::Stop(found) if !state.loops.warned => Ahead::Warn(found),
         ahead => ahead,
     }
 }
@@ -332,7 +338,8 @@ mod tests {
             ),
             ("5 passed in 0.12s", "5 passed in 11.03s"),
             ("finished in 0.5 seconds", "finished in 12 seconds"),
-            ("took 1m 20s", "took 59s"),
+            ("took 1 m 20 s", "took 59 s"),
+            ("took 1m20s", "took 59s"),
             ("at 2026-11-22T10:00:00Z", "at 2026-11-23T11:12:13Z"),
             ("[12:00:01] start", "[12:00:02] start"),
             ("<Foo at 0x7f00aa11>", "<Foo at 0x7f00bb22>"),

@@ -642,21 +642,24 @@ async fn commands_that_get_nowhere_end_the_turn_and_a_message_goes_on() {
     assert_eq!(rig.answer().await, "I do something else.");
 }
 
-/// Five times the same in one round: they wait for each other, and the fifth does not run.
+/// What is repeated within one round counts, but nobody is stopped before the warning could be read.
 #[tokio::test(flavor = "multi_thread")]
-async fn repeats_within_one_round_count_as_well() {
-    let read = crate::support::call(
-        "read_lines",
-        json!({"path": "notes.txt", "start": 1, "end": 2}),
-    );
-    let mut rig = Rig::new(&[calls(&vec![read; 5]), says("never")]);
+async fn repeats_within_one_round_are_told_and_the_next_one_does_not_run() {
+    let read = || {
+        let range = json!({"path": "notes.txt", "start": 1, "end": 2});
+        crate::support::call("read_lines", range)
+    };
+    let five: Vec<Value> = (0..5).map(|_| read()).collect();
+    let mut rig = Rig::new(&[calls(&five), calls(&[read()]), says("never")]);
     rig.say("go").await;
     let end = rig.answer().await;
     assert!(end.contains("read_lines notes.txt"), "{end}");
-    let ran = rig
-        .records()
-        .iter()
-        .filter(|record| matches!(record.event, Event::ToolStarted { .. }))
-        .count();
-    assert_eq!(ran, 4);
+    let ran = |record: &&Record| matches!(record.event, Event::ToolStarted { .. });
+    assert_eq!(rig.records().iter().filter(ran).count(), 5);
+    let state = rig.state();
+    let told = state.conversation.messages().iter();
+    assert_eq!(
+        told.filter(|wire| wire.get().contains("[Warning:")).count(),
+        1
+    );
 }
