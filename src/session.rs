@@ -13,7 +13,7 @@ use crate::doors::Observers;
 use crate::world::journal::{Journal, JournalError};
 use crate::world::store::Store;
 use crate::world::workspace::Workspace;
-use crate::world::{Scene, World, broken_tool, clock, open_workspace};
+use crate::world::{Outside, Scene, World, broken_tool, clock, open_workspace};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,6 +54,8 @@ pub struct Delivery {
 #[derive(Clone)]
 pub struct Surface {
     pub world: Arc<World>,
+    /// Where effects happen: `world`, or one that a test can end at any point.
+    pub outside: Arc<dyn Outside>,
     pub policy: Arc<Policy>,
     pub store: Arc<Store>,
     pub observers: Observers,
@@ -126,7 +128,8 @@ impl Session {
                     let fact = match &self.workspace {
                         Ok(workspace) => {
                             let gate = &self.surface.policy.gate;
-                            self.surface.world.look(look, gate, workspace).await
+                            let outside = &self.surface.outside;
+                            outside.look(look, gate, workspace).await
                         }
                         Err(why) => unlooked(look, why),
                     };
@@ -223,7 +226,7 @@ impl Session {
         };
         let handle = self
             .running
-            .spawn(self.surface.world.clone().perform(effect, scene));
+            .spawn(self.surface.outside.clone().perform(effect, scene));
         self.tasks.insert(handle.id(), doing);
     }
 

@@ -76,8 +76,10 @@ pub fn assemble(
         offers: Offers::default(),
     };
     let shutdown = CancellationToken::new();
+    let world = Arc::new(world);
     let surface = Surface {
-        world: Arc::new(world),
+        outside: world.clone(),
+        world,
         policy: Arc::new(policy),
         store,
         observers: Observers::default(),

@@ -50,7 +50,9 @@ use outputs::Outputs;
 use process::Processes;
 use resolve::Surroundings;
 use serde_json::value::RawValue;
+use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 use store::Store;
@@ -106,9 +108,43 @@ pub struct Scene {
     pub show: Arc<dyn Fn(Delta) + Send + Sync>,
 }
 
-impl World {
+/// What a session acts on: the [`World`], or a simulated one that tests can end at any point.
+pub trait Outside: Send + Sync {
     /// Performs an effect whose intent is on disk; the event is its outcome.
-    pub async fn perform(self: Arc<Self>, effect: Effect, scene: Scene) -> Event {
+    fn perform(self: Arc<Self>, effect: Effect, scene: Scene) -> Performance;
+
+    /// Answers a look: at once, without consequences.
+    fn look<'a>(
+        &'a self,
+        look: Look,
+        policy: &'a GatePolicy,
+        workspace: &'a Workspace,
+    ) -> Looked<'a>;
+}
+
+/// A look under way; its event is the answer.
+pub type Looked<'a> = Pin<Box<dyn Future<Output = Event> + Send + 'a>>;
+
+/// An effect under way.
+pub type Performance = Pin<Box<dyn Future<Output = Event> + Send>>;
+
+impl Outside for World {
+    fn perform(self: Arc<Self>, effect: Effect, scene: Scene) -> Performance {
+        Box::pin(async move { self.act(effect, scene).await })
+    }
+
+    fn look<'a>(
+        &'a self,
+        look: Look,
+        policy: &'a GatePolicy,
+        workspace: &'a Workspace,
+    ) -> Looked<'a> {
+        Box::pin(self.find_out(look, policy, workspace))
+    }
+}
+
+impl World {
+    async fn act(&self, effect: Effect, scene: Scene) -> Event {
         match effect {
             Effect::AskModel {
                 round,
@@ -233,8 +269,7 @@ impl World {
         }
     }
 
-    /// Answers a look: at once, without consequences.
-    pub async fn look(&self, look: Look, policy: &GatePolicy, workspace: &Workspace) -> Event {
+    async fn find_out(&self, look: Look, policy: &GatePolicy, workspace: &Workspace) -> Event {
         match look {
             Look::Examine { call, touches } => {
                 let facts = resolve::facts(
