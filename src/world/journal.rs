@@ -73,6 +73,22 @@ impl Journal {
         at: Timestamp,
         first: Event,
     ) -> Result<(Self, Record), JournalError> {
+        // A journal without a first line would be one that never verifies: it gets its name once the line is there.
+        let unborn = path.with_extension("unborn");
+        let begun = Self::begin(path, &unborn, at, first);
+        if begun.is_err() {
+            // Nobody was told of it. On a disk that fails, removing it may fail as well.
+            let _ = std::fs::remove_file(&unborn);
+        }
+        begun
+    }
+
+    fn begin(
+        path: &Path,
+        unborn: &Path,
+        at: Timestamp,
+        first: Event,
+    ) -> Result<(Self, Record), JournalError> {
         let fail = |verb| {
             move |source| JournalError::Io {
                 verb,
@@ -80,11 +96,14 @@ impl Journal {
                 source,
             }
         };
+        if path.exists() {
+            return Err(fail("create")(io::ErrorKind::AlreadyExists.into()));
+        }
         let file = OpenOptions::new()
             .create_new(true)
             .mode(0o600)
             .append(true)
-            .open(path)
+            .open(unborn)
             .map_err(fail("create"))?;
         let mut journal = Self {
             path: path.to_owned(),
@@ -97,7 +116,11 @@ impl Journal {
         };
         let record = journal.append(journal.next(at, first))?;
         journal.sync()?;
-        sync_folder_of(path).map_err(fail("sync the folder of"))?;
+        std::fs::rename(unborn, path).map_err(fail("name"))?;
+        if let Err(source) = sync_folder_of(path) {
+            let _ = std::fs::remove_file(path);
+            return Err(fail("sync the folder of")(source));
+        }
         Ok((journal, record))
     }
 
