@@ -8,13 +8,13 @@ use crate::agent::prompt;
 use crate::agent::state::State;
 use crate::agent::texts::Texts;
 use crate::history::{inspect, load};
-use crate::session::{Delivery, Session, Surface};
+use crate::session::{Delivery, Session, SessionError, Surface};
 use crate::world::clock;
 use crate::world::journal::{self, FORMAT, Journal, JournalError};
 use crate::world::store::StoreError;
 use futures_util::FutureExt;
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -81,6 +81,8 @@ pub struct Hub {
     sessions_dir: PathBuf,
     workspace: PickWorkspace,
     awake: Mutex<HashMap<String, mpsc::Sender<Delivery>>>,
+    /// Sessions with a journal that may not be on disk: it is written anew before it is read again.
+    unsure: Mutex<HashSet<String>>,
     lanes: [tokio::sync::Mutex<()>; LANES],
     tasks: TaskTracker,
 }
@@ -101,12 +103,14 @@ impl Hub {
         })?;
         let lanes = std::array::from_fn(|_| tokio::sync::Mutex::new(()));
         let (awake, tasks) = (Mutex::new(HashMap::new()), TaskTracker::new());
+        let unsure = Mutex::default();
         Ok(Arc::new(Self {
             surface,
             texts,
             sessions_dir,
             workspace,
             awake,
+            unsure,
             lanes,
             tasks,
         }))
@@ -384,9 +388,31 @@ impl Hub {
                 return Ok(answer);
             }
         }
-        let (state, journal) = load(&self.path(session), &self.texts, |_| {})?;
+        let (state, journal) = self.load(session)?;
         self.spawn(state, journal, Vec::new(), Some(delivery))?;
         Ok(answer)
+    }
+
+    fn load(&self, session: &str) -> Result<(State, Journal), JournalError> {
+        let path = self.path(session);
+        if self.unsure().contains(session) {
+            journal::write_anew(&path)?;
+            self.unsure().remove(session);
+        }
+        let loaded = load(&path, &self.texts, |_| {});
+        self.note_doubt(session, loaded.as_ref().err());
+        loaded
+    }
+
+    fn note_doubt(&self, session: &str, error: Option<&JournalError>) {
+        if let Some(JournalError::Unsure { .. }) = error {
+            self.unsure().insert(session.to_owned());
+        }
+    }
+
+    fn unsure(&self) -> MutexGuard<'_, HashSet<String>> {
+        // Nothing that can panic happens under this lock.
+        self.unsure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new session that the chat's next message will find.
@@ -394,7 +420,12 @@ impl Hub {
         let opened = self.open_session(chat, owner)?;
         let (state, bytes) = (&opened.state, opened.journal.bytes());
         let store = &self.surface.store;
-        store.project(std::slice::from_ref(&opened.first), state, bytes)?;
+        let known = store.project(std::slice::from_ref(&opened.first), state, bytes);
+        if known.is_err() {
+            // Nobody was told of it, and nobody would find it: the next try makes another.
+            let _ = fs::remove_file(opened.journal.path());
+        }
+        known?;
         Ok(opened.session)
     }
 
@@ -449,7 +480,7 @@ impl Hub {
         if self.awake().contains_key(session) {
             return Ok(());
         }
-        let (state, journal) = load(&self.path(session), &self.texts, |_| {})?;
+        let (state, journal) = self.load(session)?;
         self.spawn(state, journal, Vec::new(), None)
     }
 
@@ -474,7 +505,7 @@ impl Hub {
             let run = session.run(&mut inbox, |inbox| hub.park(&id, inbox));
             let why = match AssertUnwindSafe(run).catch_unwind().await {
                 Ok(Ok(())) => return,
-                Ok(Err(error)) => error.to_string(),
+                Ok(Err(error)) => hub.note_end(&id, &error),
                 Err(_) => "the session broke (a bug of Journeyman); see the log".to_owned(),
             };
             // What it ran ends with it, before another takes its place.
@@ -486,6 +517,13 @@ impl Hub {
             hub.surface.observers.stopped(&id, &why);
         });
         Ok(())
+    }
+
+    fn note_end(&self, session: &str, error: &SessionError) -> String {
+        if let SessionError::Journal(error) = error {
+            self.note_doubt(session, Some(error));
+        }
+        error.to_string()
     }
 
     /// Lets a session go to sleep, unless a message is on its way to it.

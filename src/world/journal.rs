@@ -39,6 +39,10 @@ pub enum JournalError {
     },
     #[error("{path} has no complete line: it is no journal")]
     Empty { path: PathBuf },
+    #[error(
+        "sync {path}: {source}. What it holds may not be on disk: free the disk or make it writable, then it is written anew before anything of it counts"
+    )]
+    Unsure { path: PathBuf, source: io::Error },
     #[error("an earlier write to {path} failed; this process must not append to it any more")]
     Poisoned { path: PathBuf },
 }
@@ -163,7 +167,10 @@ impl Journal {
                 .map_err(fail("cut the torn end of"))?;
         }
         // What the process before wrote may not be on disk yet, and from here on it counts.
-        file.sync_all().map_err(fail("sync"))?;
+        file.sync_all().map_err(|source| JournalError::Unsure {
+            path: path.to_owned(),
+            source,
+        })?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -221,14 +228,16 @@ impl Journal {
     /// Waits until everything appended is on disk.
     ///
     /// # Errors
-    /// [`JournalError::Io`]; after a failed fsync nothing is known, so the journal takes nothing more.
+    /// [`JournalError::Unsure`]; the journal takes nothing more after that, and has to be written anew.
     pub fn sync(&mut self) -> Result<(), JournalError> {
         if !self.unsynced {
             return Ok(());
         }
-        self.file
-            .sync_data()
-            .map_err(|source| self.poison("sync", source))?;
+        if let Err(source) = self.file.sync_data() {
+            self.poisoned = true;
+            let path = self.path.clone();
+            return Err(JournalError::Unsure { path, source });
+        }
         self.unsynced = false;
         Ok(())
     }
@@ -257,6 +266,29 @@ fn chain(prev: &str, line: &[u8]) -> String {
     hasher.update(prev.as_bytes());
     hasher.update(line);
     hex::encode(hasher.finalize())
+}
+
+/// Writes a journal into a file of its own and puts that in its place, after an fsync that failed: the kernel may go on
+/// showing lines that it will never write, and call the next fsync a success.
+///
+/// # Errors
+/// [`JournalError::Io`]; the journal is what it was then, and as doubtful.
+pub fn write_anew(path: &Path) -> Result<(), JournalError> {
+    let copy = path.with_extension("unborn");
+    let written = std::fs::read(path).and_then(|bytes| {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(&copy)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&copy, path)?;
+        sync_folder_of(path)
+    });
+    written.map_err(|source| JournalError::Io {
+        verb: "write anew",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn set_aside(path: &Path, from: u64, bytes: u64) -> io::Result<()> {
