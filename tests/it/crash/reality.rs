@@ -1,0 +1,590 @@
+//! What really happened, whatever the journal says: the model, the tools, the chat and the person of one history.
+//!
+//! It outlives every process of the history. What it finds wrong while a process lives, it writes down; what must hold
+//! in the end is in [`Reality::settle`].
+
+use super::fate::Fate;
+use super::scripts::{OBJECTIVE, Script};
+use journeyman::agent::event::{
+    Answer, Call, CallId, EffectClass, Event, Expectation, ExpectedFile, Outcome, OutgoingKind,
+    Probe, Record, Status,
+};
+use journeyman::agent::state::{Outgoing, State};
+use journeyman::agent::step::{Effect, Look};
+use journeyman::gate::{self, Facts, GatePolicy, PathFact, Place, ProgramFact, Touch};
+use journeyman::world::workspace::Workspace;
+use journeyman::world::{Outside, Performance, Scene, clock};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::Notify;
+
+/// How soon a send that failed is tried again.
+const AGAIN_MS: u64 = 2;
+const REPEATED: &str = "(sent again after an interruption)\n";
+
+/// The world of one history.
+pub struct Reality {
+    script: &'static Script,
+    fate: Arc<Fate>,
+    facts: Mutex<Truth>,
+    /// The person has something to say.
+    pub speaks: Notify,
+    /// What was said is taken.
+    taken: Notify,
+}
+
+#[derive(Default)]
+struct Truth {
+    files: BTreeMap<String, String>,
+    /// By name, how often it happened.
+    effects: BTreeMap<String, usize>,
+    /// By call, how often it happened whole.
+    runs: BTreeMap<CallId, usize>,
+    spent: BTreeSet<String>,
+    sends_failed: usize,
+    heard: Vec<Heard>,
+    person: Person,
+    wrong: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Heard {
+    send: u64,
+    kind: OutgoingKind,
+    text: String,
+}
+
+/// Who speaks as scripted, and answers what is asked. A webhook is repeated until it is answered with 200.
+#[derive(Default)]
+struct Person {
+    said: usize,
+    to_say: VecDeque<(String, String)>,
+    all: Vec<(String, String)>,
+    acknowledged: BTreeSet<String>,
+    reacted_to: BTreeSet<u64>,
+    approvals: usize,
+}
+
+impl Person {
+    fn says(&mut self, text: &str) {
+        self.said += 1;
+        let message = (format!("m{}", self.said), text.to_owned());
+        self.all.push(message.clone());
+        self.to_say.push_back(message);
+    }
+
+    fn has_said(&self, text: &str) -> bool {
+        self.all.iter().any(|(_, said)| said == text)
+    }
+
+    /// Whether the process has answered 200 to it.
+    fn was_told(&self, text: &str) -> bool {
+        let told = |(id, said): &(String, String)| said == text && self.acknowledged.contains(id);
+        self.all.iter().any(told)
+    }
+}
+
+impl Reality {
+    pub fn new(script: &'static Script, fate: Arc<Fate>) -> Arc<Self> {
+        let mut truth = Truth::default();
+        for name in ["a.txt", "b.txt"] {
+            truth.files.insert(name.into(), "old".into());
+        }
+        truth.person.says(OBJECTIVE);
+        Arc::new(Self {
+            script,
+            fate,
+            facts: Mutex::new(truth),
+            speaks: Notify::new(),
+            taken: Notify::new(),
+        })
+    }
+
+    fn truth(&self) -> MutexGuard<'_, Truth> {
+        self.facts.lock().expect("nobody panics under it")
+    }
+
+    /// What the person says next, and goes on saying until it is acknowledged.
+    pub fn to_say(&self) -> Option<(String, String)> {
+        self.truth().person.to_say.front().cloned()
+    }
+
+    /// All is quiet after the disk failed: the person writes once more. `false`: he has done so.
+    pub fn nudge(&self) -> bool {
+        let person = &mut self.truth().person;
+        let quiet = !person.has_said("/agent");
+        if quiet {
+            person.says("/agent");
+        }
+        quiet
+    }
+
+    pub fn acknowledged(&self, id: &str) {
+        let person = &mut self.truth().person;
+        person.acknowledged.insert(id.to_owned());
+        person.to_say.retain(|(waiting, _)| waiting != id);
+        self.taken.notify_waiters();
+    }
+
+    // --- effects ---------------------------------------------------------------------------------------------------
+
+    async fn act(&self, effect: Effect, scene: Scene) -> Option<Event> {
+        match effect {
+            Effect::AskModel {
+                round, messages, ..
+            } => {
+                let messages: Vec<String> =
+                    messages.iter().map(|wire| wire.get().to_owned()).collect();
+                self.answer(round, &messages, &scene).await
+            }
+            Effect::RunTool {
+                call,
+                class,
+                approval,
+                ..
+            } => {
+                let outcome = self
+                    .run(&call.into_inner(), class, approval, &scene)
+                    .await?;
+                Some(outcome)
+            }
+            Effect::Send { outgoing } => self.send(&outgoing),
+            Effect::Stop => Some(Event::StopAsked),
+        }
+    }
+
+    async fn answer(&self, round: u32, messages: &[String], scene: &Scene) -> Option<Event> {
+        let role = |name: &str| format!(r#"{{"role":"{name}""#);
+        let due = messages
+            .iter()
+            .filter(|m| m.starts_with(&role("assistant")));
+        let due = due.count();
+        if !self.fate.point(format!("request {due}")) {
+            return None;
+        }
+        let Some(reply) = self.script.model.get(due) else {
+            self.wrong(format!("the model is asked once more, after {due} answers"));
+            return None;
+        };
+        if let Some(words) = reply.meanwhile
+            && self.says_now(words).await
+            && words == "/cancel"
+        {
+            scene.cancel.cancelled().await;
+            return Some(Event::ModelFailed {
+                round,
+                kind: "cancelled".into(),
+                message: "stopped by the person".into(),
+                attempts: 0,
+            });
+        }
+        if !self.fate.point(format!("answer {due}")) {
+            return None;
+        }
+        let call = |(position, (tool, arguments)): (usize, &(&str, &str))| Call {
+            id: CallId(format!("{round}.{}", position + 1)),
+            wire_id: format!("w{due}-{position}"),
+            tool: (*tool).into(),
+            arguments: (*arguments).into(),
+        };
+        Some(Event::ModelAnswered {
+            round,
+            answer: Answer {
+                text: reply.text.into(),
+                calls: reply.calls.iter().enumerate().map(call).collect(),
+                finish: "stop".into(),
+                ..Answer::default()
+            },
+        })
+    }
+
+    /// The person says it, once in all, and is told that it is taken before anything else happens. `false`: that was before.
+    async fn says_now(&self, words: &str) -> bool {
+        if self.truth().person.was_told(words) {
+            return false;
+        }
+        if !self.truth().person.has_said(words) {
+            self.truth().person.says(words);
+        }
+        self.speaks.notify_one();
+        loop {
+            let taken = self.taken.notified();
+            if self.truth().person.was_told(words) {
+                return true;
+            }
+            taken.await;
+        }
+    }
+
+    async fn run(
+        &self,
+        call: &Call,
+        class: EffectClass,
+        approval: Option<String>,
+        scene: &Scene,
+    ) -> Option<Event> {
+        let alive = |place: &str| {
+            self.fate
+                .point(format!("{place} {} {}", call.tool, call.id))
+        };
+        if !alive("before") {
+            return None;
+        }
+        let name = self.happen(call, &alive)?;
+        let repeats = {
+            let mut truth = self.truth();
+            let runs = truth.runs.entry(call.id.clone()).or_default();
+            *runs += 1;
+            let repeats = *runs > 1;
+            *truth.effects.entry(name).or_default() += 1;
+            let respent = approval.is_some_and(|code| !truth.spent.insert(code));
+            (repeats, respent)
+        };
+        if matches!(class, EffectClass::Opaque | EffectClass::Probeable) && repeats.0 {
+            self.wrong(format!("{} {} happened twice", call.tool, call.id));
+        }
+        if repeats.1 {
+            self.wrong(format!("the approval of {} was spent twice", call.id));
+        }
+        let during = self.script.model.iter().find_map(|reply| reply.during);
+        let mut status = Status::Done;
+        if let Some(words) = during.filter(|_| class == EffectClass::Opaque)
+            && self.says_now(words).await
+        {
+            scene.cancel.cancelled().await;
+            status = Status::Cancelled;
+        }
+        if !alive("after") {
+            return None;
+        }
+        let outcome = Outcome {
+            consequential: class != EffectClass::Pure,
+            ..Outcome::new(status, "output")
+        };
+        Some(Event::ToolFinished {
+            call: call.id.clone(),
+            outcome,
+        })
+    }
+
+    /// What a tool does to the world, and the name of it; `None` where the process dies in the middle.
+    fn happen(&self, call: &Call, alive: &impl Fn(&str) -> bool) -> Option<String> {
+        let arguments = call.json().expect("scripts are valid");
+        let text = |name: &str| arguments[name].as_str().unwrap_or_default().to_owned();
+        match call.tool.as_str() {
+            "apply_patch" => {
+                for (number, name) in patched(&arguments).into_iter().enumerate() {
+                    if number > 0 && !alive("within") {
+                        return None;
+                    }
+                    self.truth().files.insert(name, "new".into());
+                }
+                Some("patch".into())
+            }
+            "write_file" => {
+                self.truth().files.insert(text("path"), text("content"));
+                Some("write".into())
+            }
+            "run_command" => Some(text("command")),
+            "git_commit" => Some(text("message")),
+            other => Some(other.to_owned()),
+        }
+    }
+
+    fn send(&self, outgoing: &Outgoing) -> Option<Event> {
+        let send = outgoing.send;
+        if !self.fate.point(format!("before send {send}")) {
+            return None;
+        }
+        let finished = |error: Option<&str>| Event::SendFinished {
+            send,
+            error: error.map(str::to_owned),
+            ids: vec![format!("wamid.{send}")],
+            retry_at: error.map(|_| clock::now().plus_ms(AGAIN_MS)),
+        };
+        if self.truth().sends_failed < self.script.sends_fail {
+            self.truth().sends_failed += 1;
+            return Some(finished(Some("unreachable")));
+        }
+        self.hear(outgoing);
+        self.speaks.notify_one();
+        if !self.fate.point(format!("after send {send}")) {
+            return None;
+        }
+        Some(finished(None))
+    }
+
+    // --- the person ------------------------------------------------------------------------------------------------
+
+    fn hear(&self, outgoing: &Outgoing) {
+        let heard = Heard {
+            send: outgoing.send,
+            kind: outgoing.kind,
+            text: outgoing.text.trim_start_matches(REPEATED).to_owned(),
+        };
+        let mut truth = self.truth();
+        let before = truth.heard.iter().find(|h| h.send == heard.send).cloned();
+        let last = truth.heard.last().map_or(0, |h| h.send);
+        let mut wrong = Vec::new();
+        match &before {
+            Some(before) if before.text != heard.text => wrong.push(format!(
+                "send {} was {:?} and is {:?}",
+                heard.send, before.text, heard.text
+            )),
+            Some(_) if !outgoing.text.starts_with(REPEATED) => {
+                wrong.push(format!("send {} came twice, unmarked", heard.send));
+            }
+            _ => {}
+        }
+        if heard.send != last && heard.send != last + 1 {
+            wrong.push(format!("send {} came after {last}", heard.send));
+        }
+        truth.wrong.extend(wrong);
+        let reply = self.reply(&mut truth, &heard);
+        truth.heard.push(heard);
+        if let Some(reply) = reply {
+            truth.person.says(&reply);
+        }
+    }
+
+    /// What the person answers. Who is asked about a doubt goes and looks.
+    fn reply(&self, truth: &mut Truth, heard: &Heard) -> Option<String> {
+        if !truth.person.reacted_to.insert(heard.send) {
+            return None;
+        }
+        let text = &heard.text;
+        let gave_up = truth.person.has_said("/cancel") || truth.person.has_said("stop");
+        if text.starts_with('⚡') || text.starts_with('⏸') {
+            return (!gave_up).then(|| "/agent-resume".into());
+        }
+        if heard.kind != OutgoingKind::Question {
+            return None;
+        }
+        if text.contains("may or may not have happened") {
+            let mut happened = truth.effects.iter().filter(|(_, times)| **times > 0);
+            let happened = happened.any(|(name, _)| text.contains(name.as_str()));
+            return Some(if happened { "no" } else { "yes" }.into());
+        }
+        let Some(code) = text.split("/approve ").nth(1) else {
+            return Some(self.script.tells.into());
+        };
+        let answer = self.script.approvals.get(truth.person.approvals);
+        truth.person.approvals += 1;
+        match answer {
+            Some(answer) => Some(answer.replace("CODE", &code[..4])),
+            None => {
+                let wrong = format!("asked once too often: {text}");
+                truth.wrong.push(wrong);
+                Some("no".into())
+            }
+        }
+    }
+
+    // --- what must hold --------------------------------------------------------------------------------------------
+
+    fn wrong(&self, what: String) {
+        self.truth().wrong.push(what);
+    }
+
+    /// Before an effect can begin, its intent is in the journal; where it has consequences, on disk.
+    fn check_intent(&self, effect: &Effect, journal: &Path) {
+        let (intent, durable) = match effect {
+            Effect::AskModel { round, .. } => (format!(r#""model_asked","round":{round},"#), false),
+            Effect::RunTool { call, class, .. } => (
+                format!(r#""tool_started","call":"{}","#, call.get().id),
+                *class != EffectClass::Pure,
+            ),
+            Effect::Send { outgoing } => {
+                (format!(r#""send_started","send":{},"#, outgoing.send), true)
+            }
+            Effect::Stop => return,
+        };
+        let bytes = match durable {
+            true => self.fate.durable(journal),
+            false => std::fs::read(journal).unwrap_or_default(),
+        };
+        let ends = |line: &str| {
+            let call = intent.replace("tool_started", "tool_finished");
+            let send = intent.replace("send_started", "send_finished");
+            line.contains(r#""event":"interrupted""#)
+                || (call != intent && line.contains(&call))
+                || (send != intent && line.contains(&send))
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let mut lines = text.lines().rev().take_while(|line| !ends(line));
+        if !lines.any(|line| line.contains(&intent)) {
+            self.wrong(format!("{intent} begins before its intent is on disk"));
+        }
+    }
+
+    /// What must hold once nobody has anything left to do, whatever happened on the way. What does not is returned.
+    pub fn settle(&self, state: &State, records: &[Record]) -> Vec<String> {
+        let truth = self.truth();
+        let mut wrong = truth.wrong.clone();
+        let mut must = |holds: bool, what: String| {
+            if !holds {
+                wrong.push(what);
+            }
+        };
+        for (id, text) in &truth.person.all {
+            let received = records.iter().filter(
+                |r| matches!(&r.event, Event::MessageReceived { message } if message.id == *id),
+            );
+            let times = received.count();
+            must(
+                times == 1,
+                format!("{text:?} is {times} times in the journal"),
+            );
+        }
+        for (name, expected) in self.script.effects {
+            let times = truth.effects.get(*name).copied().unwrap_or(0);
+            must(
+                times == *expected,
+                format!("{name:?} happened {times} times, not {expected}"),
+            );
+        }
+        // What was asked after the last word is answered after it.
+        let mut words = truth.heard.iter().rev();
+        let last = words.find(|h| h.kind == OutgoingKind::Final);
+        let last = last.map_or("nothing", |h| h.text.as_str());
+        must(
+            last.starts_with(self.script.ending),
+            format!("the last word was {last:?}"),
+        );
+        for (number, given) in truth.person.all.iter().enumerate() {
+            if number == 0 || self.is_steering(&given.1) {
+                let words = format!(r#"{{"role":"user","content":"{}"}}"#, given.1);
+                let mut messages = state.conversation.messages().iter();
+                let times = messages.by_ref().filter(|m| m.get() == words).count();
+                must(
+                    times == 1,
+                    format!("{:?} is {times} times in the conversation", given.1),
+                );
+            }
+        }
+        must(
+            truth.person.approvals == self.script.approvals.len(),
+            format!("asked for approval {} times", truth.person.approvals),
+        );
+        must(
+            state.turn.is_none() && state.outbox.is_empty() && state.unread.is_empty(),
+            "the session is at rest and has not ended".into(),
+        );
+        wrong
+    }
+
+    fn is_steering(&self, text: &str) -> bool {
+        let mut meanwhile = self.script.model.iter().filter_map(|reply| reply.meanwhile);
+        meanwhile.any(|words| words == text && !words.starts_with('/'))
+    }
+}
+
+/// One process's way to the world: after its death nothing of it arrives.
+pub struct Stage {
+    pub reality: Arc<Reality>,
+    /// Where the journals are.
+    pub folder: std::path::PathBuf,
+}
+
+impl Outside for Stage {
+    fn perform(self: Arc<Self>, effect: Effect, scene: Scene) -> Performance {
+        let journal = self.folder.join(format!("{}.jsonl", scene.session));
+        // Already here, not only when the effect is polled: from now on nothing holds it back.
+        if !self.reality.fate.is_dead() {
+            self.reality.check_intent(&effect, &journal);
+        }
+        Box::pin(async move {
+            match self.reality.act(effect, scene).await {
+                Some(event) => event,
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn look(&self, look: Look, policy: &GatePolicy, _: &Workspace) -> Event {
+        match look {
+            Look::Examine { call, touches } => Event::CallExamined {
+                facts: facts(policy, &touches),
+                expect: self.reality.expectation(&call),
+                call: call.id,
+            },
+            Look::Probe { call, expect } => Event::CallProbed {
+                call,
+                probe: self.reality.probe(expect.as_ref()),
+            },
+        }
+    }
+}
+
+impl Reality {
+    /// The digest of a file is the file.
+    fn expectation(&self, call: &Call) -> Option<Expectation> {
+        let arguments = call.json().ok()?;
+        let names = match call.tool.as_str() {
+            "apply_patch" => patched(&arguments),
+            "write_file" => vec![arguments["path"].as_str()?.to_owned()],
+            _ => return None,
+        };
+        let truth = self.truth();
+        let file = |path: String| ExpectedFile {
+            before: truth.files.get(&path).cloned(),
+            after: Some("new".into()),
+            path,
+        };
+        let files = names.into_iter().map(file).collect();
+        Some(Expectation { files })
+    }
+
+    fn probe(&self, expect: Option<&Expectation>) -> Probe {
+        let unclear = || Probe::Unclear {
+            why: "nobody can tell".into(),
+        };
+        let Some(expect) = expect else {
+            return unclear();
+        };
+        let truth = self.truth();
+        let mut files = expect.files.iter();
+        if files
+            .clone()
+            .all(|f| truth.files.get(&f.path) == f.after.as_ref())
+        {
+            return Probe::Happened {
+                output: "Found in place.".into(),
+            };
+        }
+        match files.all(|f| truth.files.get(&f.path) == f.before.as_ref()) {
+            true => Probe::DidNotHappen,
+            false => unclear(),
+        }
+    }
+}
+
+fn patched(arguments: &Value) -> Vec<String> {
+    let edits = arguments["edits"].as_array().into_iter().flatten();
+    edits
+        .filter_map(|edit| Some(edit["path"].as_str()?.to_owned()))
+        .collect()
+}
+
+/// Every path is in the workspace, every program is the system's.
+fn facts(policy: &GatePolicy, touches: &[Touch]) -> Facts {
+    let wants = gate::wants(policy, touches);
+    let path = |written: String| {
+        let fact = PathFact {
+            resolved: format!("/w/shop/{written}"),
+            place: Place::Workspace,
+            exists: true,
+        };
+        (written, fact)
+    };
+    let program = |name: String| {
+        let path = format!("/usr/bin/{name}");
+        (name, ProgramFact::System { path })
+    };
+    Facts {
+        paths: wants.paths.into_iter().map(path).collect(),
+        programs: wants.programs.into_iter().map(program).collect(),
+    }
+}

@@ -1,0 +1,190 @@
+//! The sessions that are ended at every point: what the model says, what the person says, what must come of it.
+//!
+//! A new one is one more entry. Calls are `(tool, arguments)`; `reality.rs` knows what each tool does to the world.
+
+/// One session, from its objective to its last word.
+#[derive(Debug)]
+pub struct Script {
+    pub name: &'static str,
+    /// The n-th answer of the model, counted in the conversation: asked again, it says the same.
+    pub model: &'static [Reply],
+    /// To the questions that ask for approval, in their order. `CODE` is the question's.
+    pub approvals: &'static [&'static str],
+    /// To a free question of the model.
+    pub tells: &'static str,
+    /// Rounds of a turn.
+    pub rounds_max: u32,
+    /// So many sends fail before the first one works.
+    pub sends_fail: usize,
+    /// How often each effect has happened in the end.
+    pub effects: &'static [(&'static str, usize)],
+    /// The last word to the person.
+    pub ending: &'static str,
+    /// Short enough for every pair of deaths.
+    pub pairs: bool,
+}
+
+/// An answer of the model.
+#[derive(Debug)]
+pub struct Reply {
+    pub text: &'static str,
+    pub calls: &'static [(&'static str, &'static str)],
+    /// The person says this while the model thinks.
+    pub meanwhile: Option<&'static str>,
+    /// The person says this while the first command runs.
+    pub during: Option<&'static str>,
+}
+
+const fn says(text: &'static str) -> Reply {
+    let (meanwhile, during) = (None, None);
+    Reply {
+        text,
+        calls: &[],
+        meanwhile,
+        during,
+    }
+}
+
+const fn calls(calls: &'static [(&'static str, &'static str)]) -> Reply {
+    Reply { calls, ..says("") }
+}
+
+const BASE: Script = Script {
+    name: "",
+    model: &[],
+    approvals: &[],
+    tells: "",
+    rounds_max: 15,
+    sends_fail: 0,
+    effects: &[],
+    ending: "",
+    pairs: false,
+};
+
+pub const OBJECTIVE: &str = "do the job";
+
+const TEST: (&str, &str) = ("run_command", r#"{"command":"cargo test"}"#);
+const LIST: (&str, &str) = ("list_files", "{}");
+/// Of two files: a process can die between them.
+const PATCH: (&str, &str) = (
+    "apply_patch",
+    r#"{"edits":[{"path":"a.txt","search":"old","replace":"new"},{"path":"b.txt","search":"old","replace":"new"}]}"#,
+);
+const WRITE: (&str, &str) = ("write_file", r#"{"path":"c.txt","content":"new"}"#);
+const COMMIT: (&str, &str) = ("git_commit", r#"{"message":"feat: the job"}"#);
+const ASK: (&str, &str) = ("request_user_approval", r#"{"question":"Red or blue?"}"#);
+
+pub static SCRIPTS: &[Script] = &[
+    Script {
+        name: "answer",
+        model: &[says("Hello.")],
+        ending: "Hello.",
+        pairs: true,
+        ..BASE
+    },
+    Script {
+        name: "patch",
+        model: &[calls(&[PATCH]), says("Patched.")],
+        effects: &[("patch", 1)],
+        ending: "Patched.",
+        pairs: true,
+        ..BASE
+    },
+    Script {
+        name: "commit",
+        model: &[calls(&[LIST, WRITE]), calls(&[COMMIT]), says("Committed.")],
+        effects: &[("feat: the job", 1)],
+        ending: "Committed.",
+        ..BASE
+    },
+    Script {
+        name: "approval",
+        model: &[calls(&[TEST]), says("It passes.")],
+        approvals: &["yes"],
+        effects: &[("cargo test", 1)],
+        ending: "It passes.",
+        pairs: true,
+        ..BASE
+    },
+    Script {
+        name: "two-approvals",
+        model: &[
+            calls(&[TEST, LIST, ("run_command", r#"{"command":"make install"}"#)]),
+            says("Done."),
+        ],
+        approvals: &["/approve CODE", "yes"],
+        effects: &[("cargo test", 1), ("make install", 1)],
+        ending: "Done.",
+        ..BASE
+    },
+    Script {
+        name: "refusal",
+        model: &[calls(&[TEST]), calls(&[TEST]), says("I leave it.")],
+        approvals: &["/deny CODE not now"],
+        effects: &[("cargo test", 0)],
+        ending: "I leave it.",
+        pairs: true,
+        ..BASE
+    },
+    Script {
+        name: "steer",
+        model: &[
+            Reply {
+                meanwhile: Some("with tabs"),
+                ..calls(&[LIST, WRITE])
+            },
+            says("With tabs."),
+        ],
+        ending: "With tabs.",
+        ..BASE
+    },
+    Script {
+        name: "cancel",
+        model: &[
+            Reply {
+                meanwhile: Some("/cancel"),
+                ..says("too late")
+            },
+            says("too late"),
+        ],
+        ending: "🛑 Stopped.",
+        pairs: true,
+        ..BASE
+    },
+    Script {
+        name: "cancel-command",
+        model: &[
+            Reply {
+                during: Some("stop"),
+                ..calls(&[TEST, LIST])
+            },
+            says("too late"),
+        ],
+        approvals: &["yes"],
+        effects: &[("cargo test", 1)],
+        ending: "🛑 Stopped.",
+        ..BASE
+    },
+    Script {
+        name: "limit",
+        model: &[calls(&[LIST]), calls(&[LIST]), says("Done.")],
+        rounds_max: 2,
+        ending: "Done.",
+        ..BASE
+    },
+    Script {
+        name: "retry",
+        model: &[calls(&[WRITE]), says("Done.")],
+        sends_fail: 2,
+        ending: "Done.",
+        ..BASE
+    },
+    Script {
+        name: "question",
+        model: &[calls(&[ASK]), says("Blue it is.")],
+        tells: "blue",
+        ending: "Blue it is.",
+        pairs: true,
+        ..BASE
+    },
+];

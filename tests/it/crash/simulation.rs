@@ -1,0 +1,471 @@
+//! Every scripted session, ended at every point: the real hub and the real loop over a simulated world.
+//!
+//! A point is a write, an fsync or a truncation of a journal, a request to the model, its answer, the beginning and the
+//! end of a tool and of a send. What goes wrong is printed with the deaths that led there; `JOURNEYMAN_CRASH` replays
+//! one history: `JOURNEYMAN_CRASH='approval 17:kill 4:torn9' cargo test crash::simulation`.
+
+use super::fate::{Death, Fate, How, Point};
+use super::reality::{Reality, Stage};
+use super::scripts::{SCRIPTS, Script};
+use crate::support::{Rig, journals, says, texts};
+use journeyman::agent::event::{Inbound, Record, WorkspaceRef};
+use journeyman::agent::limits::{DEFAULTS, Limits};
+use journeyman::agent::mask::Masks;
+use journeyman::agent::step::{Policy, Resume};
+use journeyman::doors::Observers;
+use journeyman::gate::{BUILT_IN, GatePolicy, GateSettings};
+use journeyman::history::inspect;
+use journeyman::hub::Hub;
+use journeyman::session::Surface;
+use journeyman::world::store::Store;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+const CHAT: &str = "whatsapp:ana";
+const OWNER: &str = "ana";
+/// A history without a clock takes milliseconds; one that takes this long waits for ever.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// A history: its folder, and what is outside of it.
+struct History {
+    script: &'static Script,
+    folder: TempDir,
+    fate: Arc<Fate>,
+    reality: Arc<Reality>,
+    /// In this life: what failed then may have failed for that.
+    disk_failed: Cell<bool>,
+}
+
+/// The deaths that led to something wrong, as they are given to `JOURNEYMAN_CRASH`.
+fn spell(script: &Script, deaths: &[Death]) -> String {
+    let one = |death: &Death| {
+        let how = match death.how {
+            How::Kill => "kill".to_owned(),
+            How::Power => "power".to_owned(),
+            How::Torn(bytes) => format!("torn{bytes}"),
+            How::Full(bytes) => format!("full{bytes}"),
+        };
+        format!(" {}:{how}", death.at)
+    };
+    let deaths: String = deaths.iter().map(one).collect();
+    format!("{}{deaths}", script.name)
+}
+
+fn read_spelled(text: &str) -> (&'static Script, Vec<Death>) {
+    let mut words = text.split_whitespace();
+    let name = words.next().expect("the name of a script");
+    let script = SCRIPTS.iter().find(|script| script.name == name);
+    let death = |word: &str| {
+        let (at, how) = word.split_once(':').expect("NUMBER:HOW");
+        let bytes = |word: &str| how.strip_prefix(word).and_then(|rest| rest.parse().ok());
+        let how = match how {
+            "kill" => How::Kill,
+            "power" => How::Power,
+            _ => (bytes("torn").map(How::Torn))
+                .or_else(|| bytes("full").map(How::Full))
+                .expect("kill, power, tornN or fullN"),
+        };
+        let at = at.parse().expect("a number");
+        Death { at, how }
+    };
+    (script.expect("a script"), words.map(death).collect())
+}
+
+/// Lives a history to its end, one process after the other. What the last one passed, and how many lines there are.
+fn live(script: &'static Script, deaths: &[Death]) -> Result<Vec<Point>, String> {
+    let history = History::new(script);
+    let mut lives = deaths.iter().copied().map(Some).collect::<Vec<_>>();
+    if !deaths
+        .last()
+        .is_some_and(|last| matches!(last.how, How::Full(_)))
+    {
+        lives.push(None);
+    }
+    let wrong = |what: String| {
+        let points = history.fate.points();
+        let points = points.iter().enumerate();
+        let points: Vec<_> = points
+            .map(|(at, point)| format!("{at} {}", point.name))
+            .collect();
+        format!(
+            "JOURNEYMAN_CRASH='{}': {what}\nthe last process passed {}\n{}",
+            spell(script, deaths),
+            points.join(", "),
+            history.transcript()
+        )
+    };
+    for death in lives {
+        history.life(death).map_err(wrong)?;
+    }
+    match history.check() {
+        wrongs if wrongs.is_empty() => Ok(history.fate.points()),
+        wrongs => Err(wrong(wrongs.join("; "))),
+    }
+}
+
+impl History {
+    fn new(script: &'static Script) -> Self {
+        // In memory where that can be had: thousands of histories need no disk.
+        let memory = Path::new("/dev/shm");
+        let folder = match memory.is_dir() {
+            true => TempDir::new_in(memory),
+            false => TempDir::new(),
+        };
+        let folder = folder.expect("a folder");
+        fs::create_dir_all(folder.path().join("agent_sessions")).expect("a folder");
+        let fate = Fate::new(&folder.path().join("agent_sessions"));
+        let reality = Reality::new(script, fate.clone());
+        Self {
+            script,
+            folder,
+            fate,
+            reality,
+            disk_failed: Cell::new(false),
+        }
+    }
+
+    /// One process, from its start to its death or until nobody has anything left to do.
+    fn life(&self, death: Option<Death>) -> Result<(), String> {
+        if death.is_some_and(|death| death.how == How::Power) {
+            // Derived, and nobody promises that a loss of power leaves it whole.
+            for end in ["", "-wal", "-shm"] {
+                let _ = fs::remove_file(self.folder.path().join(format!("journeyman.db{end}")));
+            }
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let watch = self.fate.begin(death);
+        self.disk_failed.set(false);
+        let ended = runtime.block_on(async {
+            tokio::select! {
+                biased; // a word that was given before the death was given
+                ended = self.process() => ended,
+                () = self.fate.struck() => Ok(()),
+                () = tokio::time::sleep(STUCK_AFTER) => Err("it waits for ever".into()),
+            }
+        });
+        drop(runtime); // and everything that the process was doing
+        drop(watch);
+        ended
+    }
+
+    /// Whether the disk has failed in this life; it works again then.
+    fn disk_failed(&self) -> bool {
+        if self.fate.is_full() {
+            self.disk_failed.set(true);
+            self.fate.mend();
+        }
+        self.disk_failed.get()
+    }
+
+    async fn process(&self) -> Result<(), String> {
+        let hub = self.hub()?;
+        if let Err(error) = hub.recover() {
+            return self.dead_or(error.to_string()).await;
+        }
+        loop {
+            while let Some((id, text)) = self.reality.to_say() {
+                let message = Inbound::text(id.clone(), OWNER, text);
+                match hub.deliver(CHAT, message).await {
+                    Ok(_) => self.reality.acknowledged(&id),
+                    // Not answered with 200, hence sent again.
+                    Err(_) if self.disk_failed() => tokio::task::yield_now().await,
+                    Err(error) => self.dead_or(error.to_string()).await?,
+                }
+                if self.fate.is_dead() {
+                    std::future::pending::<()>().await;
+                }
+            }
+            tokio::select! {
+                biased;
+                () = self.reality.speaks.notified() => {}
+                () = hub.rest() => {
+                    let silent = self.reality.to_say().is_none();
+                    if silent && !(self.disk_failed() && self.reality.nudge()) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nothing that a dead process says reaches anybody; a living one must not fail.
+    async fn dead_or(&self, error: String) -> Result<(), String> {
+        if self.fate.is_dead() {
+            std::future::pending::<()>().await;
+        }
+        Err(error)
+    }
+
+    fn hub(&self) -> Result<Arc<Hub>, String> {
+        let stage = Stage {
+            reality: self.reality.clone(),
+            folder: self.sessions(),
+        };
+        let surface = Surface {
+            outside: Arc::new(stage),
+            policy: policy(self.script.rounds_max),
+            store: Arc::new(Store::new(self.folder.path())),
+            observers: Observers::default(),
+            shutdown: CancellationToken::new(),
+            ..SURFACE.clone()
+        };
+        let workspace = WorkspaceRef {
+            name: "shop".into(),
+            path: self.folder.path().display().to_string(),
+        };
+        let pick = Box::new(move || Ok(workspace.clone()));
+        let hub = Hub::new(surface, texts(), self.folder.path(), pick);
+        hub.map_err(|error| error.to_string())
+    }
+
+    fn sessions(&self) -> PathBuf {
+        let folder = self.folder.path().join("agent_sessions");
+        folder.canonicalize().expect("the folder")
+    }
+
+    fn check(&self) -> Vec<String> {
+        let mut wrong = self.fate.wrong();
+        let mut last = None;
+        for path in journals(self.folder.path()) {
+            let mut records: Vec<Record> = Vec::new();
+            match inspect(&path, &texts(), |record| records.push(record.clone())) {
+                Ok((_, end)) if end.torn > 0 => wrong.push("a torn end was left".into()),
+                Ok((state, _)) if last.is_none() => last = Some((state, records)),
+                Ok((state, _)) => wrong.push(format!("a second session {}", state.opening.session)),
+                Err(error) => wrong.push(error.to_string()),
+            }
+        }
+        match last {
+            Some((state, records)) => wrong.extend(self.reality.settle(&state, &records)),
+            None => wrong.push("there is no session".into()),
+        }
+        wrong
+    }
+
+    fn transcript(&self) -> String {
+        let files = fs::read_dir(self.sessions()).expect("the folder").flatten();
+        let read = |entry: fs::DirEntry| {
+            let text = fs::read(entry.path()).unwrap_or_default();
+            let short = |line: &str| line.chars().take(220).collect::<String>() + "\n";
+            let text: String = String::from_utf8_lossy(&text).lines().map(short).collect();
+            format!("{}\n{text}", entry.path().display())
+        };
+        files.map(read).collect()
+    }
+}
+
+/// The parts of a program that no history touches.
+static SURFACE: LazyLock<Surface> = LazyLock::new(|| {
+    let mut rig = Rig::new(&[says("unused")]);
+    let assembly = rig.assembly.take().expect("it runs");
+    assembly.hub.surface().clone()
+});
+
+fn policy(rounds_max: u32) -> Arc<Policy> {
+    static POLICIES: Mutex<BTreeMap<u32, Arc<Policy>>> = Mutex::new(BTreeMap::new());
+    let mut policies = POLICIES.lock().expect("nobody panics under it");
+    let load = || {
+        let names = |text: &str| text.split(' ').map(str::to_owned).collect();
+        let settings = GateSettings {
+            allowlist: names("echo ls cat git"),
+            write_enabled: true,
+            protected_branches: names("main"),
+        };
+        Arc::new(Policy {
+            gate: GatePolicy::load(&[("built in", BUILT_IN)], settings).expect("the policy"),
+            limits: Limits {
+                rounds_max,
+                ..toml::from_str(DEFAULTS).expect("the limits")
+            },
+            resume: Resume::Ask,
+            model: "m".into(),
+            masks: Masks::default(),
+        })
+    };
+    policies.entry(rounds_max).or_insert_with(load).clone()
+}
+
+// --- every point -----------------------------------------------------------------------------------------------------
+
+/// How thoroughly the ways to die at a point are tried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Care {
+    /// One of each kind.
+    Usual,
+    /// Every byte of every write.
+    EveryByte,
+    /// Nobody dies: the disk fails, and works again.
+    Disk,
+}
+
+/// The ways to die at a point. What a loss of power leaves changes with an fsync only.
+fn ways(at: usize, point: &Point, care: Care) -> Vec<Death> {
+    let death = |how| Death { at, how };
+    if care == Care::Disk {
+        let after = [0, point.bytes.unwrap_or(0) / 2];
+        let ways = if after[1] > 0 {
+            &after[..]
+        } else {
+            &after[..1]
+        };
+        let ways = ways.iter().filter(|_| point.sync || point.bytes.is_some());
+        return ways.map(|bytes| death(How::Full(*bytes))).collect();
+    }
+    let mut ways = vec![How::Kill];
+    match point.bytes {
+        Some(bytes) if care == Care::EveryByte => ways.extend((1..bytes).map(How::Torn)),
+        // Somewhere in it, and all but its end.
+        Some(bytes @ 2..) => ways.extend([1 + (at * 37) % (bytes - 1), bytes - 1].map(How::Torn)),
+        _ => {}
+    }
+    if point.sync {
+        ways.push(How::Power);
+    }
+    ways.into_iter().map(death).collect()
+}
+
+/// Lives every history with one more death than `before`; says what went wrong, and how many there were.
+fn each_death(
+    script: &'static Script,
+    before: &[Death],
+    care: Care,
+    mut each: impl FnMut(&[Death]),
+) -> (usize, Vec<String>) {
+    let (mut histories, mut wrong) = (0, Vec::new());
+    let points = match live(script, before) {
+        Ok(points) => points,
+        Err(what) => return (1, vec![what]),
+    };
+    for (at, point) in points.iter().enumerate() {
+        for death in ways(at, point, care) {
+            let deaths = [before, &[death]].concat();
+            histories += 1;
+            match live(script, &deaths) {
+                Ok(_) => each(&deaths),
+                Err(what) => wrong.push(what),
+            }
+        }
+    }
+    (histories, wrong)
+}
+
+/// `JOURNEYMAN_CRASH` asks for one history only; whether it did, and of this script.
+fn replayed(name: &str) -> bool {
+    let Ok(spelled) = std::env::var("JOURNEYMAN_CRASH") else {
+        return false;
+    };
+    let (script, deaths) = read_spelled(&spelled);
+    if script.name == name {
+        live(script, &deaths).unwrap_or_else(|what| panic!("{what}"));
+    }
+    true
+}
+
+fn none_is_wrong(name: &str, (histories, wrong): (usize, Vec<String>)) {
+    println!("{name}: {histories} histories, {} wrong", wrong.len());
+    if let Some(first) = wrong.first() {
+        panic!("{} of {histories} histories: {first}", wrong.len());
+    }
+}
+
+fn survives_every_death(name: &str) {
+    if replayed(name) {
+        return;
+    }
+    let script = SCRIPTS.iter().find(|script| script.name == name);
+    let script = script.expect("a script");
+    none_is_wrong(name, each_death(script, &[], Care::Usual, |_| {}));
+}
+
+/// A full or failing disk at every write and fsync: nothing is lost, nothing is damaged, and it works again.
+#[test]
+fn every_session_survives_a_disk_that_fails_anywhere() {
+    for script in SCRIPTS {
+        if !replayed(script.name) {
+            none_is_wrong(script.name, each_death(script, &[], Care::Disk, |_| {}));
+        }
+    }
+}
+
+#[test]
+#[ignore = "long: by .ci/full"]
+fn long_every_byte_of_every_line_is_a_place_to_die() {
+    for script in SCRIPTS {
+        none_is_wrong(
+            script.name,
+            each_death(script, &[], Care::EveryByte, |_| {}),
+        );
+    }
+}
+
+/// Killed, started again, and killed again: every pair of places.
+#[test]
+#[ignore = "long: by .ci/full"]
+fn long_every_pair_of_deaths_is_survived() {
+    for script in SCRIPTS.iter().filter(|script| script.pairs) {
+        let mut firsts = Vec::new();
+        let one = each_death(script, &[], Care::Usual, |deaths| {
+            firsts.push(deaths.to_vec())
+        });
+        none_is_wrong(script.name, one);
+        for first in firsts {
+            none_is_wrong(script.name, each_death(script, &first, Care::Usual, |_| {}));
+        }
+    }
+}
+
+/// A few pairs at least with every test.
+#[test]
+fn an_answer_survives_every_pair_of_deaths() {
+    let script = &SCRIPTS[0];
+    let mut firsts = Vec::new();
+    each_death(script, &[], Care::Usual, |deaths| {
+        firsts.push(deaths.to_vec())
+    });
+    assert!(firsts.len() > 20);
+    for first in firsts.iter().step_by(3) {
+        none_is_wrong(script.name, each_death(script, first, Care::Usual, |_| {}));
+    }
+}
+
+macro_rules! survives {
+    ($($test:ident: $name:literal,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                survives_every_death($name);
+            }
+        )*
+
+        #[test]
+        fn every_script_is_tried() {
+            let tried = [$($name),*];
+            let named: Vec<_> = SCRIPTS.iter().map(|script| script.name).collect();
+            assert_eq!(tried.to_vec(), named);
+        }
+    };
+}
+
+survives! {
+    an_answer_survives_every_death: "answer",
+    a_patch_survives_every_death: "patch",
+    a_commit_survives_every_death: "commit",
+    an_approval_survives_every_death: "approval",
+    two_approvals_survive_every_death: "two-approvals",
+    a_refusal_survives_every_death: "refusal",
+    steering_survives_every_death: "steer",
+    a_cancel_survives_every_death: "cancel",
+    a_cancelled_command_survives_every_death: "cancel-command",
+    a_limit_survives_every_death: "limit",
+    a_send_that_fails_survives_every_death: "retry",
+    a_question_and_its_answer_survive_every_death: "question",
+}
