@@ -12,3 +12,5 @@ mod simulation; // each of them, ended at every point
 // The real program.
 mod lines; // killed after every line of its journal
 
+// The tests themselves.
+mod planted; // bugs that the simulation must find
