@@ -10,38 +10,54 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 use std::fs;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Child;
+use tokio::process::{Child, Command};
 
 const SECRET: &str = "app-secret";
 const ANA: &str = "5491112345678";
 
 /// The real server as a process of its own; WhatsApp is the stand-in, the model a recording over HTTP.
-struct Served {
-    program: Program,
-    graph: Standin,
+pub struct Served {
+    pub program: Program,
+    pub graph: Standin,
     http: reqwest::Client,
     server: Option<(Child, String)>,
+    /// More variables for it.
+    pub environment: Vec<(String, String)>,
+    /// What it says on standard error.
+    pub log: Arc<Mutex<String>>,
 }
 
 impl Served {
     async fn start(model: &FakeModel) -> Self {
-        let graph = standin::start("token").await.expect("a stand-in");
-        let mut served = Self {
-            program: Program::new(&model.base_url),
-            graph,
-            http: reqwest::Client::new(),
-            server: None,
-        };
+        let mut served = Self::new(model).await;
         served.begin().await;
         served
     }
 
+    pub async fn new(model: &FakeModel) -> Self {
+        Self {
+            program: Program::new(&model.base_url),
+            graph: standin::start("token").await.expect("a stand-in"),
+            http: reqwest::Client::new(),
+            server: None,
+            environment: Vec::new(),
+            log: Arc::default(),
+        }
+    }
+
     /// Starts the server, and waits until it says where it listens.
-    async fn begin(&mut self) {
-        let mut command = self.program.command(&["serve"]);
+    pub async fn begin(&mut self) {
+        let command = self.program.command(&["serve"]);
+        self.begin_as(command).await;
+    }
+
+    /// Starts it by a command of its own.
+    pub async fn begin_as(&mut self, mut command: Command) {
         command
+            .envs(self.environment.iter().cloned())
             .env("WHATSAPP_ACCESS_TOKEN", "token")
             .env("WHATSAPP_PHONE_NUMBER_ID", "100")
             .env("WHATSAPP_VERIFY_TOKEN", "verify-me")
@@ -67,23 +83,43 @@ impl Served {
         let address = tokio::time::timeout(PATIENCE, listening)
             .await
             .expect("in time");
-        tokio::spawn(async move { while let Ok(Some(_)) = log.next_line().await {} });
+        let said = self.log.clone();
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = log.next_line().await {
+                *said.lock().expect("no panic") += &(line + "\n");
+            }
+        });
         self.server = Some((child, format!("http://{address}/webhook")));
     }
 
-    fn signal(&self, signal: Signal) {
-        let (child, _) = self.server.as_ref().expect("it runs");
-        let pid = i32::try_from(child.id().expect("an id")).expect("a pid");
-        kill(Pid::from_raw(pid), signal).expect("signalled");
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid()), signal).expect("signalled");
     }
 
-    async fn ended(&mut self) -> Option<i32> {
+    pub fn pid(&self) -> i32 {
+        let (child, _) = self.server.as_ref().expect("it runs");
+        i32::try_from(child.id().expect("an id")).expect("a pid")
+    }
+
+    pub async fn ended(&mut self) -> Option<i32> {
         let (mut child, _) = self.server.take().expect("it ran");
         let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
         ended.expect("it ends in time").expect("a status").code()
     }
 
-    async fn says(&self, id: &str, text: &str) -> u16 {
+    pub async fn says(&self, id: &str, text: &str) -> u16 {
+        self.tries_to_say(id, text).await.expect("an answer")
+    }
+
+    /// Returns once it answers: what an earlier process left is taken up by then.
+    pub async fn answers(&self) {
+        let (_, url) = self.server.as_ref().expect("it runs");
+        let answer = self.http.get(url).send().await;
+        assert_eq!(answer.expect("an answer").status(), 403);
+    }
+
+    /// The status, or `None` where there is no answer: a server that is killed gives none.
+    pub async fn tries_to_say(&self, id: &str, text: &str) -> Option<u16> {
         let (_, url) = self.server.as_ref().expect("it runs");
         let body = text_webhook("100", ANA, id, text);
         let signature = sign(SECRET, &body);
@@ -92,11 +128,11 @@ impl Served {
             .post(url)
             .header(SIGNATURE_HEADER, signature)
             .body(body);
-        request.send().await.expect("an answer").status().as_u16()
+        Some(request.send().await.ok()?.status().as_u16())
     }
 
     /// The next message that is new: one that was on its way when the server was killed comes twice, and says so.
-    async fn hears(&mut self) -> Sent {
+    pub async fn hears(&mut self) -> Sent {
         let heard = async {
             loop {
                 let sent = self.graph.sent.recv().await.expect("the stand-in is there");

@@ -10,7 +10,10 @@ mod scripts; // the sessions, as data
 mod simulation; // each of them, ended at every point
 
 // The real program.
+mod disk;
 mod lines; // killed after every line of its journal
+mod moments; // `serve`, killed at random moments
+mod person; // who writes to the real server, and what must be there in the end // `serve`, on a disk that is full or fails
 
 // The tests themselves.
 mod planted; // bugs that the simulation must find
