@@ -1,6 +1,6 @@
 //! Kill it at any line of its journal, start it again: nothing is lost, nothing runs twice, doubts are asked about.
 //!
-//! The real program, real files, real git, SIGKILL. `JOURNEYMAN_LONG=1` kills at random moments as well.
+//! The real program, real files, real git, SIGKILL.
 
 use crate::fake_model::{FakeModel, Next, calls, says};
 use crate::program::Program;

@@ -396,14 +396,14 @@ fn every_session_survives_a_disk_that_fails_anywhere() {
     }
 }
 
+/// Every byte of every line is a place to die: of a session without and of one with a command.
 #[test]
 #[ignore = "long: by .ci/full"]
 fn long_every_byte_of_every_line_is_a_place_to_die() {
-    for script in SCRIPTS {
-        none_is_wrong(
-            script.name,
-            each_death(script, &[], Care::EveryByte, |_| {}),
-        );
+    for name in ["answer", "approval"] {
+        let script = SCRIPTS.iter().find(|script| script.name == name);
+        let script = script.expect("a script");
+        none_is_wrong(name, each_death(script, &[], Care::EveryByte, |_| {}));
     }
 }
 
@@ -432,7 +432,7 @@ fn an_answer_survives_every_pair_of_deaths() {
         firsts.push(deaths.to_vec())
     });
     assert!(firsts.len() > 20);
-    for first in firsts.iter().step_by(3) {
+    for first in firsts.iter().step_by(5) {
         none_is_wrong(script.name, each_death(script, first, Care::Usual, |_| {}));
     }
 }
