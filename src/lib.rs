@@ -28,7 +28,7 @@ pub mod world;
 //
 //  1. `agent/` and `gate/` have no clock, no randomness, no I/O, no `async`.            tidy.rs
 //  2. The state changes only in `apply`; an illegal event is an error.                  journal.rs
-//  3. Intent on disk before an effect with consequences, outcome after it.              crash.rs
+//  3. Intent on disk before an effect with consequences, outcome after it.              crash/
 //  4. Only the gate mints `Approved<T>`; no `Clone`, no `Deserialize`.                  tidy.rs
 //  5. Tools take nothing but an approved call, and declare what they touch.             tidy.rs, gate.rs
 //  6. One function starts processes, confined; one opens files for the model.           tidy.rs, confine.rs
