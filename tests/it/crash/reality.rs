@@ -28,7 +28,7 @@ const REPEATED: &str = "(sent again after an interruption)\n";
 pub struct Reality {
     script: &'static Script,
     fate: Arc<Fate>,
-    facts: Mutex<Truth>,
+    truth: Mutex<Truth>,
     /// The person has something to say.
     pub speaks: Notify,
     /// What was said is taken.
@@ -96,14 +96,14 @@ impl Reality {
         Arc::new(Self {
             script,
             fate,
-            facts: Mutex::new(truth),
+            truth: Mutex::new(truth),
             speaks: Notify::new(),
             taken: Notify::new(),
         })
     }
 
     fn truth(&self) -> MutexGuard<'_, Truth> {
-        self.facts.lock().expect("nobody panics under it")
+        self.truth.lock().expect("nobody panics under it")
     }
 
     /// What the person says next, and goes on saying until it is acknowledged.
@@ -144,12 +144,7 @@ impl Reality {
                 class,
                 approval,
                 ..
-            } => {
-                let outcome = self
-                    .run(&call.into_inner(), class, approval, &scene)
-                    .await?;
-                Some(outcome)
-            }
+            } => self.run(&call.into_inner(), class, approval, &scene).await,
             Effect::Send { outgoing } => self.send(&outgoing),
             Effect::Stop => Some(Event::StopAsked),
         }
@@ -233,21 +228,7 @@ impl Reality {
             return None;
         }
         let name = self.happen(call, &alive)?;
-        let repeats = {
-            let mut truth = self.truth();
-            let runs = truth.runs.entry(call.id.clone()).or_default();
-            *runs += 1;
-            let repeats = *runs > 1;
-            *truth.effects.entry(name).or_default() += 1;
-            let respent = approval.is_some_and(|code| !truth.spent.insert(code));
-            (repeats, respent)
-        };
-        if matches!(class, EffectClass::Opaque | EffectClass::Probeable) && repeats.0 {
-            self.wrong(format!("{} {} happened twice", call.tool, call.id));
-        }
-        if repeats.1 {
-            self.wrong(format!("the approval of {} was spent twice", call.id));
-        }
+        self.count(call, name, class, approval);
         let during = self.script.model.iter().find_map(|reply| reply.during);
         let mut status = Status::Done;
         if let Some(words) = during.filter(|_| class == EffectClass::Opaque)
@@ -267,6 +248,22 @@ impl Reality {
             call: call.id.clone(),
             outcome,
         })
+    }
+
+    /// What really happened, and whether it may have.
+    fn count(&self, call: &Call, name: String, class: EffectClass, approval: Option<String>) {
+        let truth = &mut *self.truth();
+        *truth.effects.entry(name).or_default() += 1;
+        let runs = truth.runs.entry(call.id.clone()).or_default();
+        *runs += 1;
+        if *runs > 1 && matches!(class, EffectClass::Opaque | EffectClass::Probeable) {
+            let wrong = format!("{} {} happened twice", call.tool, call.id);
+            truth.wrong.push(wrong);
+        }
+        if approval.is_some_and(|code| !truth.spent.insert(code)) {
+            let wrong = format!("the approval of {} was spent twice", call.id);
+            truth.wrong.push(wrong);
+        }
     }
 
     /// What a tool does to the world, and the name of it; `None` where the process dies in the middle.
