@@ -13,7 +13,7 @@ use journeyman::agent::state::{Outgoing, State};
 use journeyman::agent::step::{Effect, Look};
 use journeyman::gate::{self, Facts, GatePolicy, PathFact, Place, ProgramFact, Touch};
 use journeyman::world::workspace::Workspace;
-use journeyman::world::{Outside, Performance, Scene, clock};
+use journeyman::world::{Looked, Outside, Performance, Scene, clock};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -500,22 +500,31 @@ impl Outside for Stage {
         })
     }
 
-    fn look(&self, look: Look, policy: &GatePolicy, _: &Workspace) -> Event {
-        match look {
-            Look::Examine { call, touches } => Event::CallExamined {
-                facts: facts(policy, &touches),
-                expect: self.reality.expectation(&call),
-                call: call.id,
-            },
-            Look::Probe { call, expect } => Event::CallProbed {
-                call,
-                probe: self.reality.probe(expect.as_ref()),
-            },
-        }
+    fn look<'a>(&'a self, look: Look, policy: &'a GatePolicy, _: &'a Workspace) -> Looked<'a> {
+        Box::pin(std::future::ready(self.reality.look(look, policy)))
     }
 }
 
 impl Reality {
+    fn look(&self, look: Look, policy: &GatePolicy) -> Event {
+        match look {
+            Look::Examine { call, touches } => Event::CallExamined {
+                facts: facts(policy, &touches),
+                expect: self.expectation(&call),
+                call: call.id,
+            },
+            Look::Probe { call, expect } => Event::CallProbed {
+                call,
+                probe: self.probe(expect.as_ref()),
+            },
+            Look::Tree { call } => Event::TreeSeen { call, tree: None },
+            Look::Spend { month, .. } => Event::SpendSeen {
+                month,
+                elsewhere: Some(Default::default()),
+            },
+        }
+    }
+
     /// The digest of a file is the file.
     fn expectation(&self, call: &Call) -> Option<Expectation> {
         let arguments = call.json().ok()?;

@@ -288,6 +288,7 @@ fn policy(rounds_max: u32) -> Arc<Policy> {
             },
             resume: Resume::Ask,
             model: "m".into(),
+            price: None,
             masks: Masks::default(),
         })
     };
