@@ -165,6 +165,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             Ok(())
         }
         Event::ToolStarted { call, approval, .. } => {
+            let now = state.now;
             let pending = pending(state, call)?;
             let Stage::Judged(facts, _) = &pending.stage else {
                 return illegal(format!("call {call} starts without a verdict"));
@@ -180,6 +181,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
                 ));
             }
             pending.stage = Stage::Running(facts.clone());
+            pending.began = Some(now);
             Ok(())
         }
         Event::CallProbed { call, probe } => probed(state, call, probe),
@@ -289,6 +291,7 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
             stage: Stage::Proposed,
             ticket: None,
             expect: None,
+            began: None,
             may_have_run: false,
             sight: Sight::Unseen,
             warning: None,

@@ -107,6 +107,8 @@ pub struct Pending {
     pub ticket: Option<Ticket>,
     /// What a probe could look for.
     pub expect: Option<Expectation>,
+    /// When it last started.
+    pub began: Option<Timestamp>,
     /// It was running when a process died, and nobody knows how far it came: whatever becomes of it, it is never "not run".
     pub may_have_run: bool,
     /// The workspace before it, where it repeats another call.

@@ -164,13 +164,20 @@ fn end(reason: EndReason, text: String) -> Decision {
     record(Event::TurnEnded { reason, text })
 }
 
-/// `resume = "auto"`: only where nothing is in doubt.
-fn go_on_alone(state: &State, policy: &Policy) -> Decision {
+/// Whether the configuration says to go on with an interrupted turn: never where something is in doubt.
+///
+/// Also for a journal that nobody took over yet: what ran in it is in doubt from then on.
+pub fn goes_on_alone(state: &State, policy: &Policy) -> bool {
+    let left = |stage: &Stage| matches!(stage, Stage::InDoubt(..) | Stage::Running(_));
     let in_doubt = state
         .calls()
         .iter()
-        .any(|pending| matches!(pending.stage, Stage::InDoubt(..)) && !is_harmless(&pending.call));
-    if policy.resume == Resume::Ask || in_doubt {
+        .any(|pending| left(&pending.stage) && !is_harmless(&pending.call));
+    policy.resume == Resume::Auto && !in_doubt
+}
+
+fn go_on_alone(state: &State, policy: &Policy) -> Decision {
+    if !goes_on_alone(state, policy) {
         return Decision::Wait;
     }
     record(Event::Resumed {

@@ -1,8 +1,8 @@
 //! Texts that depend on a decision: what a model reads when a call does not run, and what a person is asked.
 
-use crate::agent::event::{By, Call, Event, Outcome, Status, Via};
+use crate::agent::event::{By, Call, Event, Outcome, Probe, Status, Via};
 use crate::agent::loops::{Found, Pattern};
-use crate::agent::state::State;
+use crate::agent::state::{Stage, State};
 use crate::agent::step::Policy;
 use crate::agent::texts::Texts;
 use crate::gate::{self, Verdict};
@@ -133,6 +133,11 @@ pub fn approval_question(
     let workspace = &state.opening.workspace;
     let digest = gate::digest(call, &workspace.path, &state.opening.owner, verdict);
     let code = short_code(state, &digest);
+    // Whoever looks whether it happened must know where.
+    let place = match in_doubt {
+        true => &workspace.path,
+        false => &workspace.name,
+    };
     let what = what_would_run(call, verdict);
     let pattern = verdict.pattern.as_ref().filter(|_| !in_doubt);
     let always = match pattern {
@@ -142,12 +147,15 @@ pub fn approval_question(
         ),
         None => String::new(),
     };
+    let (began, known) = what_is_known(state, call);
     let question = state.texts.say(
         if in_doubt { "in_doubt" } else { "question" },
         &[
+            ("began", &began),
+            ("known", &known),
             ("what", &what),
             ("why", &reasons(verdict, false)),
-            ("workspace", &workspace.name),
+            ("workspace", place),
             ("code", &code),
             ("always", &always),
             ("minutes", &policy.limits.approval_minutes.to_string()),
@@ -161,6 +169,21 @@ pub fn approval_question(
         expires_at: state.now.plus_ms(policy.limits.approval_minutes * 60_000),
         pattern: pattern.cloned(),
     }
+}
+
+/// When a call in doubt began, and what a probe found out about it.
+fn what_is_known(state: &State, call: &Call) -> (String, String) {
+    let pending = state.pending(&call.id);
+    let began = pending.and_then(|pending| pending.began);
+    let began = match began {
+        Some(at) => at.to_string(),
+        None => state.texts.say("doubt_unknown_start", &[]),
+    };
+    let known = match pending.map(|pending| &pending.stage) {
+        Some(Stage::InDoubt(_, Some(Probe::Unclear { why }))) if !why.is_empty() => why.clone(),
+        _ => state.texts.say("doubt_nothing_known", &[]),
+    };
+    (began, known)
 }
 
 /// The whole command, or the whole call, never cut.

@@ -4,6 +4,7 @@ use super::assemble::{Assembly, assemble, fixed_workspace, model};
 use super::{CliError, Exit, block_on, log_to_stderr};
 use crate::agent::event::{EndReason, Event, Inbound, OutgoingKind, Record, Via};
 use crate::agent::state::State;
+use crate::agent::step::goes_on_alone;
 use crate::agent::{reading, recovery};
 use crate::config::Settings;
 use crate::doors::Seen;
@@ -33,15 +34,30 @@ pub struct Run {
 
 #[derive(Debug, Args)]
 pub struct Resume {
-    /// Id of the session (see `journeyman sessions`)
+    /// Id of the session, or the beginning of one (see `journeyman sessions`)
     session: String,
     #[command(flatten)]
     how: How,
+    /// Where a call may or may not have run before the interruption: run it again
+    #[arg(long, conflicts_with = "go_on")]
+    run_again: bool,
+    /// Where a call may or may not have run before the interruption: go on without running it again
+    #[arg(long)]
+    go_on: bool,
+}
+
+/// What was said beforehand about calls that may or may not have run. `--yes` says nothing about them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    Ask,
+    RunAgain,
+    GoOn,
 }
 
 #[derive(Debug, Args)]
 struct How {
-    /// Approve every question, each shown and journaled as approved by this flag; denials stay denials
+    /// Approve every question, each shown and journaled as approved by this flag; denials stay denials. It never says
+    /// that a call which may have run before an interruption runs again
     #[arg(long, conflicts_with = "no_approvals")]
     yes: bool,
     /// Deny every question at once; the model goes on without
@@ -71,7 +87,7 @@ impl Run {
             let objective = Inbound::text(clock::message_id(), OWNER, self.objective);
             let started = assembly.hub.start_with(&chat, objective).await;
             let session = started.map_err(failed)?.session;
-            let attendant = Attendant::new(&assembly, session, OWNER.into(), self.how);
+            let attendant = Attendant::new(&assembly, session, OWNER.into(), self.how, Doubt::Ask);
             let exit = attendant.stay(&mut seen, Told::default()).await;
             leave(assembly).await;
             attendant.print_rest(&mut seen);
@@ -81,9 +97,18 @@ impl Run {
 }
 
 impl Resume {
+    fn doubt(&self) -> Doubt {
+        match (self.run_again, self.go_on) {
+            (true, _) => Doubt::RunAgain,
+            (false, true) => Doubt::GoOn,
+            (false, false) => Doubt::Ask,
+        }
+    }
+
     pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
         log_to_stderr("warn");
         let (model, workspace) = (model(&settings)?, fixed_workspace(None)?);
+        let doubt = self.doubt();
         block_on(async {
             let assembly = assemble(&settings, model, workspace)?;
             assembly.hub.index().map_err(failed)?;
@@ -94,6 +119,7 @@ impl Resume {
                 self.session,
                 state.opening.owner.clone(),
                 self.how,
+                doubt,
             );
             let exit = attendant.take_up(&state, &mut seen).await;
             leave(assembly).await;
@@ -125,16 +151,18 @@ struct Attendant {
     session: String,
     owner: String,
     how: How,
+    doubt: Doubt,
     style: Style,
 }
 
 impl Attendant {
-    fn new(assembly: &Assembly, session: String, owner: String, how: How) -> Self {
+    fn new(assembly: &Assembly, session: String, owner: String, how: How, doubt: Doubt) -> Self {
         Self {
             hub: assembly.hub.clone(),
             session,
             owner,
             how,
+            doubt,
             style: Style::of(&io::stderr()),
         }
     }
@@ -166,6 +194,8 @@ impl Attendant {
             if !answered {
                 return Ok(self.leave_waiting(code));
             }
+        } else if state.turn.is_some() && goes_on_alone(state, &self.hub.surface().policy) {
+            self.hub.rouse(&self.session).await.map_err(failed)?;
         } else if reading::can_resume(state) || recovery::halts(state) {
             self.tell("/agent-resume", Via::Text).await?;
         } else if state.turn.is_some() || !state.unread.is_empty() || !state.outbox.is_empty() {
@@ -293,6 +323,9 @@ impl Attendant {
 
     /// Answers by flag or by the person; `false` where nobody is here to answer.
     async fn answer(&self, code: &str) -> Result<bool, CliError> {
+        if self.is_doubt(code)? {
+            return self.answer_doubt(code).await;
+        }
         if self.how.yes {
             self.say(&format!("approved by --yes ({code})"));
             self.tell(&format!("/approve {code}"), Via::Flag).await?;
@@ -307,6 +340,36 @@ impl Attendant {
             .await?;
             return Ok(true);
         }
+        self.answer_by_hand().await
+    }
+
+    /// Whether the question is about a call that may or may not have run.
+    fn is_doubt(&self, code: &str) -> Result<bool, CliError> {
+        let state = self.hub.peek(&self.session).map_err(failed)?;
+        let open = state.question().map(|(_, question)| question);
+        Ok(open.is_some_and(|question| question.approval == code && question.in_doubt))
+    }
+
+    /// Running something twice is never the word of a flag that says yes to everything.
+    async fn answer_doubt(&self, code: &str) -> Result<bool, CliError> {
+        let (flag, text) = match self.doubt {
+            Doubt::RunAgain => ("--run-again", format!("/approve {code}")),
+            Doubt::GoOn => ("--go-on", format!("/deny {code}")),
+            Doubt::Ask if self.how.no_approvals => ("--no-approvals", format!("/deny {code}")),
+            Doubt::Ask => {
+                let answered = self.answer_by_hand().await?;
+                if !answered {
+                    self.say("It may or may not have run, so --yes does not answer this: add --run-again or --go-on");
+                }
+                return Ok(answered);
+            }
+        };
+        self.say(&format!("answered by {flag} ({code})"));
+        self.tell(&text, Via::Flag).await?;
+        Ok(true)
+    }
+
+    async fn answer_by_hand(&self) -> Result<bool, CliError> {
         while let Some(line) = self.ask_person().await {
             self.tell(&line, Via::Text).await?;
             let settles = read_reply(&line).is_some()

@@ -60,7 +60,7 @@ fn tear(data: &Path, bytes: usize) {
 
 async fn resume_to_the_end(program: &Program, id: &str) {
     for _ in 0..4 {
-        let run = program.run(&["resume", id, "--yes"]).await;
+        let run = program.run(&["resume", id, "--yes", "--run-again"]).await;
         match run.code {
             0 => return,
             2 => {
