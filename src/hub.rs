@@ -137,7 +137,8 @@ impl Hub {
                 fresh: false,
             });
         }
-        let (session, message) = self.route(chat, message)?;
+        let (session, mut message) = self.route(chat, message)?;
+        message.order = self.surface.store.next_order(chat)?;
         let answer = self.hand_over(&session, message)?;
         acknowledged(answer, session).await
     }
@@ -149,10 +150,11 @@ impl Hub {
     pub async fn deliver_to(
         self: &Arc<Self>,
         session: &str,
-        message: Inbound,
+        mut message: Inbound,
     ) -> Result<Delivered, DeliverError> {
         let chat = self.chat_of(session)?;
         let _lane = self.lane(&chat).lock().await;
+        message.order = self.surface.store.next_order(&chat)?;
         let answer = self.hand_over(session, message)?;
         acknowledged(answer, session.to_owned()).await
     }

@@ -124,11 +124,9 @@ async fn take(
     } = incoming;
     let inbound = |text: String, via, unreadable| Inbound {
         about: about.clone(),
-        id: id.clone(),
-        from: from.clone(),
-        text,
         via,
         unreadable,
+        ..Inbound::text(id.clone(), from.clone(), text)
     };
     let message = match kind {
         Kind::Status {

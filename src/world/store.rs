@@ -21,9 +21,9 @@ const SCHEMA: &str = "
     -- derived: one row a journal
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY, chat TEXT NOT NULL, workspace TEXT NOT NULL, objective TEXT NOT NULL, status TEXT NOT NULL,
-        rounds INTEGER NOT NULL, started_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_message_at TEXT NOT NULL,
+        rounds INTEGER NOT NULL, started_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_order INTEGER NOT NULL,
         closed INTEGER NOT NULL, unfinished INTEGER NOT NULL, question TEXT, asked_in TEXT NOT NULL, due_at INTEGER, bytes INTEGER NOT NULL);
-    CREATE INDEX sessions_by_chat ON sessions (chat, last_message_at);
+    CREATE INDEX sessions_by_chat ON sessions (chat, last_order);
     -- derived: every message id of every channel, against duplicates
     CREATE TABLE seen (chat TEXT NOT NULL, message TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY (chat, message)) WITHOUT ROWID;
     -- derived: every command and what became of it
@@ -36,6 +36,8 @@ const SCHEMA: &str = "
         output_tokens INTEGER NOT NULL, micros INTEGER, PRIMARY KEY (session, round)) WITHOUT ROWID;
     CREATE INDEX spend_by_month ON spend (month);
     COMMIT;";
+
+const LAST_ORDER: &str = "SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?1";
 
 /// SQLite's word, with what was being done.
 #[derive(Debug, Error)]
@@ -102,9 +104,9 @@ impl Store {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The session that a chat's next message belongs to.
+    /// The session that a chat's next message belongs to: the one that was written to last, by count and not by clock.
     pub fn active_session(&self, chat: &str) -> Result<Option<String>, StoreError> {
-        let sql = "SELECT id, closed FROM sessions WHERE chat = ?1 ORDER BY last_message_at DESC, id DESC LIMIT 1";
+        let sql = "SELECT id, closed FROM sessions WHERE chat = ?1 ORDER BY last_order DESC, updated_at DESC, id DESC LIMIT 1";
         // The last one only: after /new no older session comes back by itself.
         let last: Option<(String, bool)> = self.with("look up the active session in", |db| {
             db.prepare_cached(sql)?
@@ -112,6 +114,19 @@ impl Store {
                 .optional()
         })?;
         Ok(last.filter(|(_, closed)| !closed).map(|(id, _)| id))
+    }
+
+    /// The place of a chat's next message among all of them.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn next_order(&self, chat: &str) -> Result<u64, StoreError> {
+        self.with("count the messages in", |db| {
+            let last: i64 = db
+                .prepare_cached(LAST_ORDER)?
+                .query_row([chat], |row| row.get(0))?;
+            Ok(last.unsigned_abs() + 1)
+        })
     }
 
     /// The session of a chat whose open question has this code.
@@ -289,9 +304,9 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
             let sql = "INSERT OR IGNORE INTO seen (chat, message, session) VALUES (?1, ?2, ?3)";
             db.prepare_cached(sql)?
                 .execute([&state.opening.chat, &message.id, session])?;
-            let sql = "UPDATE sessions SET last_message_at = ?2 WHERE id = ?1";
+            let sql = "UPDATE sessions SET last_order = ?2 WHERE id = ?1";
             db.prepare_cached(sql)?
-                .execute([session, &record.at.to_string()])?;
+                .execute(params![session, message.order as i64])?;
             if !message.text.trim_start().starts_with('/') {
                 let sql = "UPDATE sessions SET objective = ?2 WHERE id = ?1 AND objective = ''";
                 db.prepare_cached(sql)?.execute([session, &message.text])?;
@@ -343,8 +358,8 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
 }
 
 fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_message_at, closed, due_at, bytes, unfinished, question, asked_in)
-         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_order, closed, due_at, bytes, unfinished, question, asked_in)
+         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, 1 + (SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?2), ?7, ?8, ?9, ?10, ?11, ?12)
          ON CONFLICT (id) DO UPDATE SET status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11, asked_in = ?12";
     let opening = &state.opening;
     let asked = state.question().map(|(_, question)| question);

@@ -1,8 +1,9 @@
 //! Between the doors and the sessions: duplicates, a failing database, a session that broke.
 
-use crate::support::{OWNER, Rig, run_command, says};
-use journeyman::agent::event::{Event, Inbound};
+use crate::support::{OWNER, Rig, run_command, says, texts};
+use journeyman::agent::event::{Event, Inbound, Timestamp};
 use journeyman::agent::texts::{ENGLISH, Texts};
+use journeyman::history::load;
 use journeyman::hub::DeliverError;
 use std::time::Duration;
 
@@ -71,4 +72,40 @@ async fn a_session_that_breaks_says_so_and_is_tried_again_with_the_next_message(
     rig.say("/agent").await;
     rig.until(|event| matches!(event, Event::MessageTaken { .. }).then_some(()))
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_back_after_new_opens_one_session_and_no_more() {
+    let mut rig = Rig::new(&[says("One."), says("Two."), says("Three.")]);
+    rig.say("first").await;
+    rig.answer().await;
+    rig.stop().await;
+    // The clock was far ahead when `/new` was said.
+    let ahead = Timestamp(32_000_000_000_000);
+    let (_, mut journal) = load(&rig.journals()[0], &texts(), |_| {}).expect("the journal");
+    let message = Inbound {
+        order: 2,
+        ..Inbound::text("ahead", OWNER, "/new")
+    };
+    let line = journal.next(ahead, Event::MessageReceived { message });
+    journal.append(line).expect("a line");
+    drop(journal);
+    rig.restart().await;
+    let second = rig.say("second").await.session;
+    let third = rig.say("third").await.session;
+    assert_eq!(
+        second, third,
+        "it goes on in the session of the message before"
+    );
+    assert_eq!(rig.journals().len(), 2);
+    let mut orders: Vec<u64> = rig
+        .records()
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::MessageReceived { message } => Some(message.order),
+            _ => None,
+        })
+        .collect();
+    orders.sort_unstable();
+    assert_eq!(orders, [1, 2, 3, 4]);
 }

@@ -50,6 +50,13 @@ pub struct Inbound {
     /// The channel's name for a kind of message that cannot be read yet (`image`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
+    /// Its place among the messages of its chat, from 1, whatever the clock says; 0 where nobody counted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub order: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Inbound {
@@ -62,6 +69,7 @@ impl Inbound {
             via: Via::Text,
             about: None,
             unreadable: None,
+            order: 0,
         }
     }
 }
