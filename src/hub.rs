@@ -2,6 +2,11 @@
 //!
 //! It holds no truth of its own: which sessions are awake is all that it knows, and losing that loses nothing.
 
+/// What becomes of a chat whose session's journal is damaged.
+mod damaged;
+/// Journals into the database.
+pub mod index;
+
 use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{CallId, Event, Inbound, Opening, Record, WorkspaceRef};
 use crate::agent::prompt;
@@ -139,7 +144,15 @@ impl Hub {
         }
         let (session, mut message) = self.route(chat, message)?;
         message.order = self.surface.store.next_order(chat)?;
-        let answer = self.hand_over(&session, message)?;
+        let (session, answer) = match self.hand_over(&session, message.clone()) {
+            Err(DeliverError::Journal(damage @ JournalError::Damaged { .. })) => {
+                let fresh = self.stand_in(chat, &message.from, &session, &damage)?;
+                message.order = self.surface.store.next_order(chat)?;
+                let answer = self.hand_over(&fresh, message)?;
+                (fresh, answer)
+            }
+            answer => (session, answer?),
+        };
         acknowledged(answer, session).await
     }
 
@@ -238,54 +251,31 @@ impl Hub {
     /// Takes up what a process before this one left: indexes grown journals, wakes sessions with something to do.
     ///
     /// # Errors
-    /// [`DeliverError`] where the data folder or the database cannot be read. A damaged journal is logged and left alone.
+    /// [`DeliverError`] where the data folder or the database cannot be read. A damaged journal stops nothing: its chat
+    /// is told.
     pub fn recover(self: &Arc<Self>) -> Result<(), DeliverError> {
-        self.index()?;
+        let damaged = self.index()?;
         // A terminal's sessions wait for somebody to be there again: `journeyman resume`.
-        let served = |(_, chat): &(String, String)| {
-            !chat.starts_with("run:") && !chat.starts_with("terminal:")
-        };
-        for (session, _) in self.surface.store.unfinished()?.into_iter().filter(served) {
-            if let Err(error) = self.wake(&session) {
-                tracing::error!(%session, %error, "session left asleep");
+        let served = |chat: &str| !chat.starts_with("run:") && !chat.starts_with("terminal:");
+        for (session, chat) in self.surface.store.unfinished()? {
+            if !served(&chat) {
+                continue;
+            }
+            match self.wake(&session) {
+                Err(DeliverError::Journal(damage @ JournalError::Damaged { .. })) => {
+                    self.tell_damage(&session, &damage);
+                }
+                Err(error) => tracing::error!(%session, %error, "session left asleep"),
+                Ok(()) => {}
+            }
+        }
+        for (session, damage) in damaged {
+            let chat = self.surface.store.chat_of(&session)?;
+            if chat.is_some_and(|chat| served(&chat)) {
+                self.tell_damage(&session, &damage);
             }
         }
         Ok(())
-    }
-
-    /// Projects journals that the database does not know whole.
-    ///
-    /// # Errors
-    /// As [`Hub::recover`].
-    pub fn index(&self) -> Result<(), DeliverError> {
-        let known = self.surface.store.known()?;
-        let fail = |source| DeliverError::Read {
-            path: self.sessions_dir.clone(),
-            source,
-        };
-        for entry in fs::read_dir(&self.sessions_dir).map_err(fail)? {
-            let path = entry.map_err(fail)?.path();
-            let Some(session) = path
-                .file_name()
-                .and_then(|name| name.to_str()?.strip_suffix(".jsonl"))
-            else {
-                continue;
-            };
-            let bytes = fs::metadata(&path).map_err(fail)?.len();
-            if known.get(session) == Some(&bytes) {
-                continue;
-            }
-            if let Err(error) = self.index_one(&path, bytes) {
-                tracing::error!(session, %error, "journal not indexed");
-            }
-        }
-        Ok(())
-    }
-
-    fn index_one(&self, path: &Path, bytes: u64) -> Result<(), DeliverError> {
-        let mut records = Vec::new();
-        let (state, _) = load(path, &self.texts, |record| records.push(record.clone()))?;
-        Ok(self.surface.store.project(&records, &state, bytes)?)
     }
 
     /// Wakes sessions that have something to do by the clock. Runs until shutdown.
@@ -329,9 +319,13 @@ impl Hub {
                 return Ok((self.open_known(chat, &message.from)?, message));
             }
             // Somebody else's session is none at all.
-            Said::Command(ChatCommand::Resume(Some(id)))
-                if self.surface.store.chat_of(id)?.as_deref() == Some(chat) =>
-            {
+            Said::Command(ChatCommand::Resume {
+                id: Some(id),
+                good_prefix,
+            }) if self.surface.store.chat_of(id)?.as_deref() == Some(chat) => {
+                if good_prefix {
+                    self.agree_to_good_part(id, &message.from)?;
+                }
                 return Ok((id.to_owned(), message));
             }
             // A button of an older question reaches the session that asked it.
@@ -452,6 +446,7 @@ impl Hub {
             policy_digest: policy.gate.digest().to_owned(),
             model: policy.model.clone(),
             sandbox: self.surface.world.sandbox.state(),
+            fork: None,
         };
         let path = self.path(&session);
         let (journal, first) = Journal::create(

@@ -4,11 +4,11 @@
 //! for its word that they are on disk. A session that waits for a person ends here: no task, no connection.
 
 use crate::agent::apply::{Illegal, apply};
-use crate::agent::event::{CallId, Event, Inbound, Outcome, Probe, Record, Timestamp};
+use crate::agent::event::{CallId, Event, Inbound, Record, Timestamp};
 use crate::agent::limits;
 use crate::agent::recovery;
 use crate::agent::state::State;
-use crate::agent::step::{Decision, Effect, Look, Policy, step};
+use crate::agent::step::{Decision, Effect, Policy, step};
 use crate::doors::Observers;
 use crate::world::journal::{Journal, JournalError};
 use crate::world::store::Store;
@@ -125,14 +125,10 @@ impl Session {
             match step(&self.state, &self.surface.policy) {
                 Decision::Record(event) => self.record(*event)?,
                 Decision::Look(look) => {
-                    let fact = match &self.workspace {
-                        Ok(workspace) => {
-                            let gate = &self.surface.policy.gate;
-                            let outside = &self.surface.outside;
-                            outside.look(look, gate, workspace).await
-                        }
-                        Err(why) => unlooked(look, why),
-                    };
+                    let gate = &self.surface.policy.gate;
+                    let (workspace, path) = (&self.workspace, self.journal.path());
+                    let outside = &self.surface.outside;
+                    let fact = outside.look(look, gate, workspace, path).await;
                     self.record(fact)?;
                 }
                 Decision::Perform(_) if self.surface.shutdown.is_cancelled() => {
@@ -323,27 +319,6 @@ impl Session {
         self.journal.sync()?;
         self.project();
         Ok(())
-    }
-}
-
-/// What is known where the workspace cannot be opened: a call fails, a doubt stays one.
-fn unlooked(look: Look, why: &str) -> Event {
-    match look {
-        Look::Examine { call, .. } => Event::ToolFinished {
-            call: call.id,
-            outcome: Outcome::failed(why),
-        },
-        Look::Probe { call, .. } => Event::CallProbed {
-            call,
-            probe: Probe::Unclear {
-                why: why.to_owned(),
-            },
-        },
-        Look::Tree { call } => Event::TreeSeen { call, tree: None },
-        Look::Spend { month, .. } => Event::SpendSeen {
-            month,
-            elsewhere: None,
-        },
     }
 }
 

@@ -5,6 +5,8 @@
 
 /// How the calls of a round go.
 mod calls;
+/// Damage: of this journal, of another one.
+mod damage;
 /// What a person's words change.
 mod messages;
 /// What is on its way to the chat.
@@ -16,6 +18,7 @@ use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::recovery;
 use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Turn};
 use calls::{finish, pending, probed, see_tree, warn};
+use damage::{Lost, lose_tail, tell_chain};
 use messages::{approve, cancel, expire, pass_on_steering, refuse, resume, take_message};
 use outbox::{finish_send, notice, say};
 use thiserror::Error;
@@ -50,7 +53,11 @@ pub fn apply(state: &mut State, record: &Record) -> Result<(), Illegal> {
 
 /// Time without work is not the turn's: somebody else was waited for, or no process was there.
 fn pass_time(state: &mut State, record: &Record) {
-    let idle = state.waits_for_person() || matches!(record.event, Event::Interrupted { .. });
+    let idle = state.waits_for_person()
+        || matches!(
+            record.event,
+            Event::Interrupted { .. } | Event::TailSetAside { .. }
+        );
     let gap = record.at.since(state.now);
     state.now = state.now.max(record.at);
     if let Some(turn) = &mut state.turn
@@ -185,6 +192,34 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             Ok(())
         }
         Event::CallProbed { call, probe } => probed(state, call, probe),
+        Event::TailSetAside {
+            lines, bytes, file, ..
+        } => {
+            let (lines, bytes) = (*lines, *bytes);
+            lose_tail(state, Lost { lines, bytes, file });
+            Ok(())
+        }
+        Event::JournalDamaged {
+            session,
+            line,
+            what,
+        } => {
+            let line = line.to_string();
+            let values = [
+                ("session", session.as_str()),
+                ("line", &line),
+                ("what", what),
+            ];
+            notice(state, "journal_damaged", &values);
+            state.damaged = Some(session.clone());
+            Ok(())
+        }
+        Event::ChainVerified {
+            message,
+            lines,
+            head,
+            damage,
+        } => tell_chain(state, message, *lines, head, damage.as_deref()),
         Event::ToolFinished { call, outcome } => finish(state, call, outcome),
         Event::PlanChanged { call, plan, output } => {
             state.plan = plan.clone();

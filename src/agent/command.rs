@@ -17,8 +17,12 @@ pub enum ChatCommand<'a> {
     Status,
     /// `/agent OBJECTIVE`: a fresh session with this objective.
     Start(&'a str),
-    /// `/agent-resume [ID]`.
-    Resume(Option<&'a str>),
+    /// `/agent-resume [ID [good-prefix]]`.
+    Resume {
+        id: Option<&'a str>,
+        /// Also from the good part of a damaged journal.
+        good_prefix: bool,
+    },
     Cancel,
     New,
     Approve {
@@ -62,7 +66,7 @@ pub fn read(text: &str) -> Said<'_> {
         ("/help", _) => ChatCommand::Help,
         ("/agent", None) => ChatCommand::Status,
         ("/agent", Some(objective)) => ChatCommand::Start(objective),
-        ("/agent-resume", id) => ChatCommand::Resume(id),
+        ("/agent-resume", _) => resume(rest),
         ("/cancel" | "/stop", _) => ChatCommand::Cancel,
         ("/new", _) => ChatCommand::New,
         ("/approve", _) => approve(rest),
@@ -73,6 +77,14 @@ pub fn read(text: &str) -> Said<'_> {
         _ if name[1..].contains('/') => return Said::Plain(text),
         _ => return Said::Unknown(name),
     })
+}
+
+fn resume(rest: &str) -> ChatCommand<'_> {
+    let (id, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    ChatCommand::Resume {
+        id: Some(id).filter(|id| !id.is_empty()),
+        good_prefix: more.trim().eq_ignore_ascii_case("good-prefix"),
+    }
 }
 
 fn approve(rest: &str) -> ChatCommand<'_> {

@@ -61,6 +61,20 @@ impl Conversation {
         &self.messages
     }
 
+    /// The conversation of another session, from the texts of its messages.
+    ///
+    /// # Errors
+    /// Where a text is no JSON.
+    pub fn taken_over(texts: &[String]) -> Result<Self, serde_json::Error> {
+        let mut conversation = Self::default();
+        for text in texts {
+            let raw = RawValue::from_string(text.clone())?;
+            conversation.bytes += raw.get().len();
+            conversation.messages.push(Arc::from(raw));
+        }
+        Ok(conversation)
+    }
+
     /// Bytes of all messages: what a request is made of, and a floor for its tokens.
     pub fn bytes(&self) -> usize {
         self.bytes

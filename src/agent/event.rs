@@ -73,6 +73,31 @@ pub enum Event {
         month: String,
         elsewhere: Option<Spend>,
     },
+    /// This journal was damaged after the line before; a person said to go on from there. What came after is kept in
+    /// `file`, and what it recorded may have happened.
+    TailSetAside {
+        lines: u64,
+        bytes: u64,
+        /// SHA-256 of what was set aside.
+        digest: String,
+        file: String,
+        /// What was wrong with the first line of it.
+        what: String,
+    },
+    /// Another journal of this chat is damaged at this line; the chat is told here.
+    JournalDamaged {
+        session: String,
+        line: u64,
+        what: String,
+    },
+    /// `/audit`: this journal was read again from its file.
+    ChainVerified {
+        message: String,
+        lines: u64,
+        head: String,
+        /// What is wrong with it, and where.
+        damage: Option<String>,
+    },
     /// What a probe found about an effect that was in doubt.
     CallProbed { call: CallId, probe: Probe },
 
@@ -179,6 +204,8 @@ impl Event {
             Event::SessionStarted(_)
             | Event::MessageReceived { .. }
             | Event::CallProbed { .. }
+            | Event::TailSetAside { .. }
+            | Event::JournalDamaged { .. }
             | Event::SendStarted { .. } => true,
             Event::ToolStarted { class, .. } => *class != EffectClass::Pure,
             Event::ToolFinished { outcome, .. } => outcome.consequential,
@@ -191,6 +218,7 @@ impl Event {
             | Event::SpendSeen { .. }
             | Event::TreeSeen { .. }
             | Event::LoopWarned { .. }
+            | Event::ChainVerified { .. }
             | Event::ModelAsked { .. }
             | Event::ModelAnswered { .. }
             | Event::ModelFailed { .. }

@@ -60,6 +60,17 @@ pub fn needs_month(state: &State) -> bool {
     state.unread.front().is_some_and(asks) && money::month(state).is_none()
 }
 
+/// The message that asks for the journal's chain, if it is the next one.
+pub fn audit(state: &State) -> Option<&Inbound> {
+    let message = state.unread.front()?;
+    let theirs = message.from == state.opening.owner || message.via == Via::Flag;
+    let asks = matches!(
+        command::read(&message.text),
+        Said::Command(ChatCommand::Audit)
+    );
+    (theirs && asks && message.unreadable.is_none()).then_some(message)
+}
+
 fn say(state: &State, name: &str, values: &[(&str, &str)]) -> String {
     state.texts.say(name, values)
 }
@@ -176,31 +187,24 @@ fn take_command(state: &State, policy: &Policy, message: &Inbound, said: ChatCom
             },
             None,
         ),
-        ChatCommand::Audit => {
-            let values = [("seq", state.seq.to_string()), ("head", state.head.clone())];
-            command(
-                message,
-                "audit",
-                say(
-                    state,
-                    "audit",
-                    &values
-                        .each_ref()
-                        .map(|(name, value)| (*name, value.as_str())),
-                ),
-            )
-        }
         ChatCommand::Cost => command(message, "cost", money::report(state, policy)),
+        // `step` has the file read first; what it says is the answer.
+        ChatCommand::Audit => taken(message, Reading::Ignored, None),
         ChatCommand::New => command(message, "new", say(state, "new_thread", &[])),
         ChatCommand::Cancel if state.turn.is_some() => Event::Cancelled { by: by(message) },
         ChatCommand::Cancel => command(message, "cancel", say(state, "nothing_to_cancel", &[])),
-        ChatCommand::Resume(Some(id)) if id != state.opening.session => command(
+        // What it takes was said with the damage.
+        ChatCommand::Resume { id: Some(id), .. } if state.damaged.as_deref() == Some(id) => {
+            let name = "agent-resume".into();
+            taken(message, Reading::Command { name }, None)
+        }
+        ChatCommand::Resume { id: Some(id), .. } if id != state.opening.session => command(
             message,
             "agent-resume",
             say(state, "no_session", &[("id", id)]),
         ),
-        ChatCommand::Resume(_) if can_resume(state) => Event::Resumed { by: by(message) },
-        ChatCommand::Resume(_) => {
+        ChatCommand::Resume { .. } if can_resume(state) => Event::Resumed { by: by(message) },
+        ChatCommand::Resume { .. } => {
             let status = short_status(state, policy);
             command(
                 message,

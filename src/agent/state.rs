@@ -55,6 +55,8 @@ pub struct State {
     pub last_end: Option<EndReason>,
     /// `/new` was said: the chat's next message starts another session.
     pub closed: bool,
+    /// The other session of this chat whose journal the chat was told is damaged.
+    pub damaged: Option<String>,
 }
 
 /// From a message to the final answer.
@@ -179,8 +181,15 @@ impl State {
         let Event::SessionStarted(opening) = &first.event else {
             return None;
         };
-        let mut conversation = Conversation::default();
-        conversation.system(&opening.system);
+        let fork = opening.fork.as_deref();
+        let conversation = match fork {
+            Some(fork) => Conversation::taken_over(&fork.messages).ok()?,
+            None => {
+                let mut conversation = Conversation::default();
+                conversation.system(&opening.system);
+                conversation
+            }
+        };
         Some(Self {
             opening: Arc::new((**opening).clone()),
             texts,
@@ -195,8 +204,10 @@ impl State {
             outbox: VecDeque::new(),
             sends: 0,
             turn: None,
-            plan: Plan::default(),
-            changed: BTreeSet::new(),
+            plan: fork.map(|fork| fork.plan.clone()).unwrap_or_default(),
+            changed: fork
+                .map(|fork| fork.changed.iter().cloned().collect())
+                .unwrap_or_default(),
             grants: Vec::new(),
             refused: BTreeMap::new(),
             loops: Loops::default(),
@@ -205,8 +216,12 @@ impl State {
             month: None,
             elsewhere: None,
             last_turn: Spend::default(),
-            last_end: None,
+            // What was under way in the parent goes on here once somebody says so.
+            last_end: fork
+                .filter(|fork| fork.in_turn)
+                .map(|_| EndReason::Cancelled),
             closed: false,
+            damaged: None,
         })
     }
 

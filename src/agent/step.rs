@@ -66,6 +66,8 @@ pub enum Look {
     Tree { call: CallId },
     /// What the sessions besides this one have spent in the month.
     Spend { month: String, session: String },
+    /// What the journal's file says of its chain, since this message asks.
+    Chain { message: String },
 }
 
 /// An effect on the world.
@@ -132,6 +134,10 @@ impl Effect {
 pub fn step(state: &State, policy: &Policy) -> Decision {
     if reading::needs_month(state) {
         return look_at_month(state);
+    }
+    if let Some(message) = reading::audit(state) {
+        let message = message.id.clone();
+        return Decision::Look(Look::Chain { message });
     }
     if let Some(event) = reading::next(state, policy) {
         return record(event);

@@ -29,6 +29,15 @@ pub fn configuration() -> By {
     }
 }
 
+/// What the model reads where lines of the journal are gone.
+pub fn lines_lost(lines: u64) -> String {
+    format!(
+        "[The journal of this session was damaged: {lines} lines after this point are gone. What they recorded may have \
+         happened: files may be changed, commands may have run, the person may have said more. Look at the workspace \
+         before you do anything again.]"
+    )
+}
+
 /// What remains to be said of a call that a dead process left behind, and that nobody will run again.
 pub fn left_in_doubt(why: &str) -> Outcome {
     let text = format!(

@@ -3,7 +3,7 @@
 //! Reads journals and nothing else: the file system of today is not asked, so a path or program that only the changed policy wants
 //! to know about counts as not looked up.
 
-use super::sessions::{journals, journals_in};
+use super::find::{journals, journals_in};
 use super::{CliError, Exit};
 use crate::agent::event::{Call, Event};
 use crate::config::Settings;
@@ -30,7 +30,7 @@ pub struct Backtest {
 
 /// One command that would be decided differently.
 #[derive(Debug, Serialize)]
-struct Difference {
+pub struct Difference {
     session: String,
     call: String,
     command: String,
@@ -41,11 +41,12 @@ struct Difference {
     rules_now: Vec<String>,
 }
 
+/// What came out.
 #[derive(Debug, Default, Serialize)]
-struct Report {
-    journals: usize,
-    commands: usize,
-    different: Vec<Difference>,
+pub struct Report {
+    pub journals: usize,
+    pub commands: usize,
+    pub different: Vec<Difference>,
 }
 
 impl Backtest {
@@ -74,13 +75,15 @@ impl Backtest {
 }
 
 /// The changed policy, with the write switch as it was recorded.
-struct Policies {
+pub struct Policies {
     on: GatePolicy,
     off: GatePolicy,
 }
 
 impl Policies {
-    fn load(settings: &Settings, file: &Path) -> Result<Self, CliError> {
+    /// # Errors
+    /// Where the file cannot be read, or is no policy.
+    pub fn load(settings: &Settings, file: &Path) -> Result<Self, CliError> {
         let name = file.display().to_string();
         let text = fs::read_to_string(file)
             .map_err(|error| CliError::Use(format!("read {name}: {error}")))?;
@@ -103,7 +106,11 @@ impl Policies {
     }
 }
 
-fn replay(
+/// Judges the commands of one journal again.
+///
+/// # Errors
+/// Where the journal is damaged.
+pub fn replay(
     path: &Path,
     policies: &Policies,
     report: &mut Report,
@@ -187,7 +194,8 @@ fn rules(verdict: &Verdict) -> Vec<String> {
     names
 }
 
-fn print(report: &Report) {
+/// For a person.
+pub fn print(report: &Report) {
     let word = |decision| match decision {
         Decision::Allow => "allow",
         Decision::Ask => "ask",

@@ -365,9 +365,9 @@ fn epilogue(folder: TempDir) -> Result<(), CliError> {
         Texts::parse(crate::agent::texts::ENGLISH).expect("BUG: the compiled-in catalogue parses"),
     );
     println!();
-    for path in super::sessions::journals(&folder.join("data"))? {
+    for path in super::find::journals(&folder.join("data"))? {
         println!("Journal: {}", path.display());
-        audit::verify(&path, &texts);
+        audit::print(&audit::verify(&path, &texts));
     }
     println!(
         "Look around: git -C {0}/projects/shop log -p   ·   remove it: rm -r {0}",

@@ -12,8 +12,12 @@ mod chat;
 mod demo;
 /// What is configured, reachable, missing.
 mod doctor;
+/// Journals, by id.
+mod find;
 /// `policy check`, `policy explain`.
 mod policy;
+/// A session, taken up where it stopped.
+mod resume;
 /// One objective, headless.
 mod run;
 /// The server.
@@ -55,7 +59,7 @@ enum Command {
     /// Work on one objective and exit
     Run(run::Run),
     /// Go on with a session where it stopped
-    Resume(run::Resume),
+    Resume(resume::Resume),
     /// List the sessions
     Sessions(sessions::Sessions),
     /// Show what happened in a session

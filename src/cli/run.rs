@@ -1,4 +1,4 @@
-//! `journeyman run` and `journeyman resume`: one session, headless, to its end or its next question.
+//! `journeyman run`: one session, headless, to its end or its next question. `resume` ends its sessions the same way.
 
 use super::assemble::{Assembly, assemble, fixed_workspace, model};
 use super::{CliError, Exit, block_on, log_to_stderr};
@@ -32,30 +32,16 @@ pub struct Run {
     how: How,
 }
 
-#[derive(Debug, Args)]
-pub struct Resume {
-    /// Id of the session, or the beginning of one (see `journeyman sessions`)
-    session: String,
-    #[command(flatten)]
-    how: How,
-    /// Where a call may or may not have run before the interruption: run it again
-    #[arg(long, conflicts_with = "go_on")]
-    run_again: bool,
-    /// Where a call may or may not have run before the interruption: go on without running it again
-    #[arg(long)]
-    go_on: bool,
-}
-
 /// What was said beforehand about calls that may or may not have run. `--yes` says nothing about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doubt {
+pub enum Doubt {
     Ask,
     RunAgain,
     GoOn,
 }
 
 #[derive(Debug, Args)]
-struct How {
+pub struct How {
     /// Approve every question, each shown and journaled as approved by this flag; denials stay denials. It never says
     /// that a call which may have run before an interruption runs again
     #[arg(long, conflicts_with = "no_approvals")]
@@ -96,45 +82,13 @@ impl Run {
     }
 }
 
-impl Resume {
-    fn doubt(&self) -> Doubt {
-        match (self.run_again, self.go_on) {
-            (true, _) => Doubt::RunAgain,
-            (false, true) => Doubt::GoOn,
-            (false, false) => Doubt::Ask,
-        }
-    }
-
-    pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
-        log_to_stderr("warn");
-        let (model, workspace) = (model(&settings)?, fixed_workspace(None)?);
-        let doubt = self.doubt();
-        block_on(async {
-            let assembly = assemble(&settings, model, workspace)?;
-            assembly.hub.index().map_err(failed)?;
-            let state = assembly.hub.peek(&self.session).map_err(failed)?;
-            let mut seen = assembly.hub.surface().observers.watch();
-            let attendant = Attendant::new(
-                &assembly,
-                self.session,
-                state.opening.owner.clone(),
-                self.how,
-                doubt,
-            );
-            let exit = attendant.take_up(&state, &mut seen).await;
-            leave(assembly).await;
-            attendant.print_rest(&mut seen);
-            exit
-        })?
-    }
-}
-
-fn failed(error: impl ToString) -> CliError {
+/// The outside did not do what was needed.
+pub fn failed(error: impl ToString) -> CliError {
     CliError::Failed(error.to_string())
 }
 
 /// Ends at the safe point; what is left is taken up by the next process.
-async fn leave(assembly: Assembly) {
+pub async fn leave(assembly: Assembly) {
     assembly.shutdown.cancel();
     assembly.hub.rest().await;
 }
@@ -146,7 +100,8 @@ struct Told {
     final_answer: bool,
 }
 
-struct Attendant {
+/// Stays with a session: shows what it does, and answers its questions by flag or by the person.
+pub struct Attendant {
     hub: Arc<Hub>,
     session: String,
     owner: String,
@@ -156,7 +111,14 @@ struct Attendant {
 }
 
 impl Attendant {
-    fn new(assembly: &Assembly, session: String, owner: String, how: How, doubt: Doubt) -> Self {
+    /// `owner` is in whose name flags and the terminal answer.
+    pub fn new(
+        assembly: &Assembly,
+        session: String,
+        owner: String,
+        how: How,
+        doubt: Doubt,
+    ) -> Self {
         Self {
             hub: assembly.hub.clone(),
             session,
@@ -168,7 +130,7 @@ impl Attendant {
     }
 
     /// Goes on with a session where it stopped: at a question, in the middle of a turn, before its last words.
-    async fn take_up(
+    pub async fn take_up(
         &self,
         state: &State,
         seen: &mut UnboundedReceiver<Seen>,
@@ -283,7 +245,7 @@ impl Attendant {
     }
 
     /// What was recorded between the exit's decision and the end: whoever reads JSON gets the journal whole.
-    fn print_rest(&self, seen: &mut UnboundedReceiver<Seen>) {
+    pub fn print_rest(&self, seen: &mut UnboundedReceiver<Seen>) {
         while let Ok(event) = seen.try_recv() {
             match event {
                 Seen::Recorded {
@@ -442,7 +404,7 @@ async fn terminated() {
 }
 
 /// A line from the terminal; `None` at its end.
-async fn read_line() -> Option<String> {
+pub async fn read_line() -> Option<String> {
     let read = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         match io::stdin().lock().read_line(&mut line) {

@@ -1,27 +1,30 @@
 //! `sessions`, `show`, `index rebuild`: looking at what happened. They only read, so they work beside a server.
 
+use super::find::{journal, journals};
 use super::{CliError, Exit};
 use crate::agent::event::{Event, Record};
 use crate::agent::texts::Texts;
 use crate::config::Settings;
-use crate::history::inspect;
+use crate::history::{good_part, inspect};
+use crate::hub::index;
 use crate::world::journal::JournalError;
 use crate::world::lock::DataLock;
 use crate::world::store::{self, SessionRow, Store};
 use clap::{Args, Subcommand};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
 pub struct Sessions {
+    /// Print a JSON list on stdout
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct Show {
-    /// Id of the session
+    /// Id of the session, or the beginning of one
     session: String,
     /// Print the journal's lines as they are
     #[arg(long)]
@@ -81,7 +84,7 @@ impl Sessions {
 
 fn row(path: &Path, texts: &Arc<Texts>) -> Result<SessionRow, JournalError> {
     let mut objective = String::new();
-    let (state, _) = inspect(path, texts, |record| {
+    let past = good_part(path, texts, |record| {
         if let Event::MessageReceived { message } = &record.event
             && objective.is_empty()
             && !message.text.starts_with('/')
@@ -89,61 +92,21 @@ fn row(path: &Path, texts: &Arc<Texts>) -> Result<SessionRow, JournalError> {
             objective.clone_from(&message.text);
         }
     })?;
+    let state = past.state;
+    let status = match past.damage {
+        Some(_) => "damaged",
+        None => store::status(&state),
+    };
     Ok(SessionRow {
         id: state.opening.session.clone(),
         chat: state.opening.chat.clone(),
         workspace: state.opening.workspace.path.clone(),
         objective,
-        status: store::status(&state).into(),
+        status: status.into(),
         rounds: state.rounds,
         started_at: state.started_at.to_string(),
         updated_at: state.now.to_string(),
     })
-}
-
-/// The journals of a data folder, by name.
-pub fn journals(data_dir: &Path) -> Result<Vec<PathBuf>, CliError> {
-    let folder = data_dir.join("agent_sessions");
-    if !folder.is_dir() {
-        return Ok(Vec::new());
-    }
-    journals_in(&folder).map_err(CliError::Failed)
-}
-
-/// The journals that lie in a folder, by name.
-///
-/// # Errors
-/// A sentence that names the folder.
-pub fn journals_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let fail = |error: std::io::Error| format!("read {}: {error}", folder.display());
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(folder).map_err(fail)? {
-        let path = entry.map_err(fail)?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "jsonl")
-        {
-            paths.push(path);
-        }
-    }
-    paths.sort();
-    Ok(paths)
-}
-
-/// The journal of a session.
-pub fn journal(data_dir: &Path, session: &str) -> Result<PathBuf, CliError> {
-    let plain = session
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    let path = data_dir
-        .join("agent_sessions")
-        .join(format!("{session}.jsonl"));
-    match plain && path.is_file() {
-        true => Ok(path),
-        false => Err(CliError::Use(format!(
-            "there is no session {session:?}; `journeyman sessions` lists them"
-        ))),
-    }
 }
 
 impl Show {
@@ -257,28 +220,19 @@ impl Index {
     pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
         let fail = |error: &dyn std::fmt::Display| CliError::Failed(error.to_string());
         let _lock = DataLock::take(&settings.data_dir).map_err(|error| fail(&error))?;
-        for name in ["journeyman.db", "journeyman.db-wal", "journeyman.db-shm"] {
-            let path = settings.data_dir.join(name);
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(fail(&format!("remove {}: {error}", path.display())));
-                }
-                _ => {}
-            }
-        }
         let (store, texts) = (
             Store::new(&settings.data_dir),
             Arc::new(settings.texts.clone()),
         );
+        store.forget_derived().map_err(|error| fail(&error))?;
         let mut sessions = 0;
         for path in journals(&settings.data_dir)? {
-            let mut records = Vec::new();
-            match inspect(&path, &texts, |record| records.push(record.clone())) {
-                Ok((state, end)) => {
-                    store
-                        .project(&records, &state, end.bytes)
-                        .map_err(|error| fail(&error))?;
+            let bytes = fs::metadata(&path).map_err(|error| fail(&error))?.len();
+            match index::project(&store, &path, &texts, bytes) {
+                Ok(None) => sessions += 1,
+                Ok(Some(damage)) => {
                     sessions += 1;
+                    eprintln!("journeyman: {damage}; indexed up to there");
                 }
                 Err(error) => eprintln!("journeyman: {error}"),
             }

@@ -1,7 +1,11 @@
 //! The journal: one append-only JSONL file a session, each line chained to the one before by SHA-256.
 //!
 //! It writes bytes and checks the chain; what a line means is none of its business. A torn last line is set aside into a
-//! file of its own beside the journal, never deleted. Damage in the middle is an error with its line number.
+//! file of its own beside the journal, never deleted. Damage in the middle is an error with its line number; the lines
+//! before it are used only when a person says so ([`salvage`]).
+
+/// Going on from the good part of a damaged one.
+pub mod salvage;
 
 use crate::agent::event::{Event, Record, Timestamp};
 use sha2::{Digest, Sha256};
@@ -143,20 +147,11 @@ impl Journal {
                 source,
             }
         };
-        let mut refused = None;
-        let end = read(path, |record| {
-            let line = record.seq;
-            if let (None, Err(what)) = (&refused, each(record)) {
-                refused = Some((line, what));
-            }
-        })?;
-        if let Some((line, what)) = refused {
-            return Err(JournalError::Damaged {
-                path: path.to_owned(),
-                line,
-                what,
-            });
+        let scan = scan(path, &mut each)?;
+        if let Some(error) = scan.error(path) {
+            return Err(error);
         }
+        let end = scan.end;
         let file = OpenOptions::new()
             .append(true)
             .open(path)
@@ -357,17 +352,41 @@ pub struct End {
     pub torn: u64,
 }
 
-/// Reads a journal line by line, checking the chain. Never holds more than one line.
+/// A journal, read as far as it is good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scan {
+    pub end: End,
+    /// What is wrong with the line after the end, where it is damaged.
+    pub damage: Option<String>,
+}
+
+impl Scan {
+    /// The damage as an error.
+    pub fn error(&self, path: &Path) -> Option<JournalError> {
+        self.damage.as_ref().map(|what| JournalError::Damaged {
+            path: path.to_owned(),
+            line: self.end.seq + 1,
+            what: what.clone(),
+        })
+    }
+}
+
+/// Reads a journal line by line, checking the chain, up to its first damage. Never holds more than one line. What `each`
+/// refuses is damage, too.
 ///
 /// # Errors
-/// [`JournalError::Damaged`] with the line where the chain breaks; [`JournalError::Empty`]; [`JournalError::Io`].
-pub fn read(path: &Path, mut each: impl FnMut(Record)) -> Result<End, JournalError> {
+/// [`JournalError::Empty`]; [`JournalError::Io`].
+pub fn scan(
+    path: &Path,
+    mut each: impl FnMut(Record) -> Result<(), String>,
+) -> Result<Scan, JournalError> {
     let fail = |source| JournalError::Io {
         verb: "read",
         path: path.to_owned(),
         source,
     };
     let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(fail)?);
+    let mut damage = None;
     let mut end = End {
         seq: 0,
         head: GENESIS.into(),
@@ -386,22 +405,39 @@ pub fn read(path: &Path, mut each: impl FnMut(Record)) -> Result<End, JournalErr
             break;
         }
         line.pop();
-        let record = check(&line, &end).map_err(|what| JournalError::Damaged {
-            path: path.to_owned(),
-            line: end.seq + 1,
-            what,
-        })?;
-        end.seq = record.seq;
-        end.head.clone_from(&record.hash);
-        end.bytes += bytes;
-        each(record);
-    }
-    if end.seq == 0 {
-        return Err(JournalError::Empty {
-            path: path.to_owned(),
+        let taken = check(&line, &end).and_then(|record| {
+            let (seq, head) = (record.seq, record.hash.clone());
+            each(record).map(|()| (seq, head))
         });
+        match taken {
+            Ok((seq, head)) => (end.seq, end.head, end.bytes) = (seq, head, end.bytes + bytes),
+            Err(what) => {
+                damage = Some(what);
+                break;
+            }
+        }
     }
-    Ok(end)
+    match (end.seq, &damage) {
+        (0, None) => Err(JournalError::Empty {
+            path: path.to_owned(),
+        }),
+        _ => Ok(Scan { end, damage }),
+    }
+}
+
+/// The same for a journal that must be good to its end.
+///
+/// # Errors
+/// [`JournalError::Damaged`] with the line where the chain breaks; those of [`scan`].
+pub fn read(path: &Path, mut each: impl FnMut(Record)) -> Result<End, JournalError> {
+    let scan = scan(path, |record| {
+        each(record);
+        Ok(())
+    })?;
+    match scan.error(path) {
+        Some(error) => Err(error),
+        None => Ok(scan.end),
+    }
 }
 
 fn check(line: &[u8], before: &End) -> Result<Record, String> {

@@ -118,7 +118,8 @@ pub trait Outside: Send + Sync {
         &'a self,
         look: Look,
         policy: &'a GatePolicy,
-        workspace: &'a Workspace,
+        workspace: &'a Result<Workspace, String>,
+        journal: &'a Path,
     ) -> Looked<'a>;
 }
 
@@ -137,9 +138,10 @@ impl Outside for World {
         &'a self,
         look: Look,
         policy: &'a GatePolicy,
-        workspace: &'a Workspace,
+        workspace: &'a Result<Workspace, String>,
+        journal: &'a Path,
     ) -> Looked<'a> {
-        Box::pin(self.find_out(look, policy, workspace))
+        Box::pin(self.find_out(look, policy, workspace, journal))
     }
 }
 
@@ -269,9 +271,16 @@ impl World {
         }
     }
 
-    async fn find_out(&self, look: Look, policy: &GatePolicy, workspace: &Workspace) -> Event {
-        match look {
-            Look::Examine { call, touches } => {
+    async fn find_out(
+        &self,
+        look: Look,
+        policy: &GatePolicy,
+        workspace: &Result<Workspace, String>,
+        journal: &Path,
+    ) -> Event {
+        match (look, workspace) {
+            (Look::Chain { message }, _) => verify(message, journal),
+            (Look::Examine { call, touches }, Ok(workspace)) => {
                 let facts = resolve::facts(
                     &gate::wants(policy, &touches),
                     workspace.root(),
@@ -283,16 +292,16 @@ impl World {
                     facts,
                 }
             }
-            Look::Probe { call, expect } => Event::CallProbed {
+            (Look::Probe { call, expect }, Ok(workspace)) => Event::CallProbed {
                 call,
                 probe: probe(expect.as_ref(), workspace),
             },
-            Look::Tree { call } => {
+            (Look::Tree { call }, Ok(workspace)) => {
                 let processes = self.processes(workspace, CancellationToken::new());
                 let tree = glance::state(workspace, &processes, &call).await;
                 Event::TreeSeen { call, tree }
             }
-            Look::Spend { month, session } => {
+            (Look::Spend { month, session }, _) => {
                 let spent = self.store.spent_elsewhere(&month, &session);
                 if let Err(error) = &spent {
                     tracing::warn!(%error, "the month's spend is not known");
@@ -302,7 +311,34 @@ impl World {
                     elsewhere: spent.ok(),
                 }
             }
+            // Where the workspace cannot be opened, a call fails, a doubt stays one, and nothing is known of its state.
+            (Look::Examine { call, .. }, Err(why)) => Event::ToolFinished {
+                call: call.id,
+                outcome: Outcome::failed(why),
+            },
+            (Look::Probe { call, .. }, Err(why)) => Event::CallProbed {
+                call,
+                probe: Probe::Unclear { why: why.clone() },
+            },
+            (Look::Tree { call }, Err(_)) => Event::TreeSeen { call, tree: None },
         }
+    }
+}
+
+/// Reads the journal again from its file.
+fn verify(message: String, path: &Path) -> Event {
+    let (lines, head, damage) = match journal::scan(path, |_| Ok(())) {
+        Ok(scan) => {
+            let damage = scan.error(path).map(|error| error.to_string());
+            (scan.end.seq, scan.end.head, damage)
+        }
+        Err(error) => (0, String::new(), Some(error.to_string())),
+    };
+    Event::ChainVerified {
+        message,
+        lines,
+        head,
+        damage,
     }
 }
 

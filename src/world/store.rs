@@ -1,19 +1,24 @@
 //! SQLite: what must be found without reading every journal.
 //!
-//! All tables here are *derived* (invariant 8): `journeyman.db` can be deleted and is made again from the journals. It
-//! is opened with the first use, and never decides what happened.
+//! All tables here are *derived* (invariant 8): they are made again from the journals, and never decide what happened.
+//! The database is opened with the first use; one that is damaged is set aside ([`damage`]).
+
+/// A database that cannot be read.
+mod damage;
 
 use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{Event, Inbound, Record, Status, Usage};
 use crate::agent::money::Spend;
 use crate::agent::state::{Phase, State};
+use damage::{OWNED, open_sound};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 use thiserror::Error;
 
-const SCHEMA_VERSION: i64 = 2;
+const SCHEMA_VERSION: i64 = 3;
 const SCHEMA: &str = "
     BEGIN;
     DROP TABLE IF EXISTS sessions; DROP TABLE IF EXISTS seen; DROP TABLE IF EXISTS agent_command_log;
@@ -41,13 +46,26 @@ const LAST_ORDER: &str = "SELECT coalesce(max(last_order), 0) FROM sessions WHER
 
 /// SQLite's word, with what was being done.
 #[derive(Debug, Error)]
-#[error(
-    "{verb} {path}: {source}. The table is derived: the file can be deleted, it is made again from the journals"
-)]
-pub struct StoreError {
-    verb: &'static str,
-    path: PathBuf,
-    source: rusqlite::Error,
+pub enum StoreError {
+    #[error(
+        "{verb} {path}: {source}. The tables are derived: `journeyman index rebuild` makes them again from the journals"
+    )]
+    Sqlite {
+        verb: &'static str,
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+    #[error("set aside the damaged database {path}: {source}")]
+    SetAside { path: PathBuf, source: io::Error },
+    #[error(
+        "the database {path} is damaged, and its tables {tables}, which nothing can make again, cannot be read: {why}. \
+         Put a backup in its place, or recover it with the `sqlite3` tool's `.recover`; to start without them, move the file away yourself"
+    )]
+    Owned {
+        path: PathBuf,
+        tables: String,
+        why: String,
+    },
 }
 
 /// The database, opened with the first use.
@@ -82,7 +100,7 @@ impl Store {
         verb: &'static str,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let fail = |source| StoreError {
+        let fail = |source| StoreError::Sqlite {
             verb,
             path: self.path.clone(),
             source,
@@ -90,11 +108,31 @@ impl Store {
         let mut guard = self.lock();
         let connection = match guard.take() {
             Some(connection) => connection,
-            None => open(&self.path).map_err(fail)?,
+            None => open_sound(&self.path, OWNED, false)?,
         };
         let result = work(&connection).map_err(fail);
         *guard = Some(connection);
         result
+    }
+
+    /// Empties what can be made again; owned tables stay.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn forget_derived(&self) -> Result<(), StoreError> {
+        self.check()?;
+        self.with("empty", |db| db.execute_batch(SCHEMA))
+    }
+
+    /// Looks at every page, and makes a damaged database anew: empty, so that every journal is projected again.
+    ///
+    /// # Errors
+    /// [`StoreError`], also where owned tables would be lost.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let mut guard = self.lock();
+        drop(guard.take());
+        *guard = Some(open_sound(&self.path, OWNED, true)?);
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Connection>> {
@@ -252,6 +290,15 @@ impl Store {
                 })
             })
         })
+    }
+
+    /// A session whose journal is damaged has nothing to do until a person agrees to its good part.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn mark_damaged(&self, session: &str) -> Result<(), StoreError> {
+        let sql = "UPDATE sessions SET status = 'damaged', unfinished = 0, due_at = NULL, question = NULL, asked_in = '[]' WHERE id = ?1";
+        self.with("write to", |db| db.execute(sql, [session]).map(drop))
     }
 
     /// The chat of a session.

@@ -47,6 +47,7 @@ pub struct FakeModel {
 struct Shared {
     next: Mutex<VecDeque<Next>>,
     requests: Mutex<Vec<Value>>,
+    bodies: Mutex<Vec<Bytes>>,
     /// Given once the list is used up.
     rest: Option<Next>,
     /// The n-th answer of a conversation, however often it is asked for: what a killed program needs.
@@ -71,6 +72,7 @@ impl FakeModel {
         let shared = Arc::new(Shared {
             next: Mutex::new(next.into()),
             requests: Mutex::default(),
+            bodies: Mutex::default(),
             rest,
             recorded,
         });
@@ -79,7 +81,12 @@ impl FakeModel {
         Self { base_url, shared }
     }
 
-    /// Every request body so far.
+    /// Every request body so far, as it came.
+    pub fn bodies(&self) -> Vec<Bytes> {
+        self.shared.bodies.lock().expect("no panic").clone()
+    }
+
+    /// Every request body so far, parsed.
     pub fn requests(&self) -> Vec<Value> {
         self.shared.requests.lock().expect("no panic").clone()
     }
@@ -87,6 +94,7 @@ impl FakeModel {
 
 async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+    shared.bodies.lock().expect("no panic").push(body);
     let streamed = request["stream"] == json!(true);
     let messages = request["messages"].as_array();
     let answered = messages.map_or(0, |messages| {

@@ -244,3 +244,50 @@ async fn sigterm_lets_what_runs_end_and_exits_0() {
     let proof = fs::read_to_string(served.program.workspace().join("proof.txt"));
     assert_eq!(proof.expect("the proof"), "ran\n", "once");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_journal_stops_no_server_and_its_chat_is_told_once() {
+    let model = FakeModel::recorded(vec![says("One."), says("Two.")]).await;
+    let mut served = Served::start(&model).await;
+    served.says("wamid.1", "first").await;
+    assert_eq!(served.hears().await.text, "One.");
+    served.signal(Signal::SIGTERM);
+    served.ended().await;
+    let path = journals(&served.program.data())[0].clone();
+    let text = fs::read_to_string(&path).expect("the journal");
+    // Longer than it was: the server reads it again at its start.
+    fs::write(&path, text.replace("One.", "No, never.")).expect("damaged");
+    let damaged = fs::read(&path).expect("bytes");
+    served.begin().await;
+    let told = served.hears().await.text;
+    assert!(
+        told.contains("damaged") && told.contains("good-prefix"),
+        "{told}"
+    );
+    served.signal(Signal::SIGKILL);
+    served.ended().await;
+    served.begin().await;
+    assert_eq!(
+        served.says("wamid.1", "first").await,
+        200,
+        "a message of the damaged journal is known"
+    );
+    assert_eq!(served.says("wamid.2", "second").await, 200);
+    assert_eq!(
+        served.hears().await.text,
+        "One.",
+        "a fresh session, and nothing is told twice"
+    );
+    assert_eq!(journals(&served.program.data()).len(), 2);
+    let id = path
+        .file_stem()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    assert_eq!(fs::read(&path).expect("bytes"), damaged);
+    served
+        .says("wamid.3", &format!("/agent-resume {id} good-prefix"))
+        .await;
+    let told = served.hears().await.text;
+    assert!(told.contains("set aside"), "{told}");
+}

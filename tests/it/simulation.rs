@@ -12,7 +12,7 @@ use journeyman::agent::event::{
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
 use journeyman::agent::recovery;
-use journeyman::agent::state::{Phase, State};
+use journeyman::agent::state::{Phase, Stage, State};
 use journeyman::agent::step::{Decision, Effect, Look, Policy, Resume, step};
 use journeyman::gate::{
     self, BUILT_IN, Facts, GatePolicy, GateSettings, PathFact, Place, ProgramFact, Touch,
@@ -58,6 +58,8 @@ enum Input {
     Drift,
     /// A probe finds something else than before and after.
     Murk,
+    /// SIGKILL, and so many lines at the end are damaged; a person says to go on from the good part.
+    Damage(usize),
 }
 
 fn input() -> impl Strategy<Value = Input> {
@@ -72,6 +74,7 @@ fn input() -> impl Strategy<Value = Input> {
         "/agent-resume 1-2",
         "/new",
         "/agent",
+        "/audit",
         "/approve",
         "/deny because",
         "/nonsense",
@@ -89,6 +92,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => Just(Input::Wait),
         1 => Just(Input::Drift),
         1 => Just(Input::Murk),
+        1 => (1..25_usize).prop_map(Input::Damage),
     ]
 }
 
@@ -101,11 +105,11 @@ enum Running {
     Send(u64),
 }
 
-fn gate_policy() -> GatePolicy {
+fn gate_policy(write_enabled: bool) -> GatePolicy {
     let names = |text: &str| text.split(' ').map(str::to_owned).collect();
     let settings = GateSettings {
         allowlist: names("echo ls cat git grep"),
-        write_enabled: true,
+        write_enabled,
         protected_branches: names("main"),
     };
     GatePolicy::load(&[("built in", BUILT_IN)], settings).expect("the built-in policy")
@@ -113,7 +117,7 @@ fn gate_policy() -> GatePolicy {
 
 static SHARED: LazyLock<[Policy; 2]> = LazyLock::new(|| {
     [Resume::Ask, Resume::Auto].map(|resume| Policy {
-        gate: gate_policy(),
+        gate: gate_policy(true),
         limits: Limits {
             rounds_max: 4,
             calls_max: 3,
@@ -165,6 +169,7 @@ impl Simulation {
             policy_digest: String::new(),
             model: "m".into(),
             sandbox: String::new(),
+            fork: None,
         };
         let first = line(1, 0, Event::SessionStarted(Box::new(opening)));
         let state = State::begin(&first, texts()).expect("an opening");
@@ -214,6 +219,10 @@ impl Simulation {
                     .truncate((self.durable + left).min(self.journal.len()));
                 Err(Killed)
             }
+            Input::Damage(lines) => {
+                self.damage(*lines);
+                Err(Killed)
+            }
             Input::Wait => {
                 let alarm = self.state.next_alarm().map(|(at, _)| at.0);
                 self.now = self.now.max(alarm.unwrap_or(self.now + 20_000));
@@ -231,6 +240,41 @@ impl Simulation {
         if alive.is_err() {
             self.start_again();
         }
+    }
+
+    /// What really happened stays so, whatever is known of it.
+    fn damage(&mut self, lines: usize) {
+        let keep = self.journal.len().saturating_sub(lines).max(1);
+        let lost = self.journal.split_off(keep);
+        for record in &lost {
+            if let Event::MessageReceived { message } = &record.event {
+                self.acknowledged.remove(&message.id);
+            }
+        }
+        let mut state = State::begin(&self.journal[0], texts()).expect("an opening");
+        for record in &self.journal[1..] {
+            apply(&mut state, record).expect("it was legal");
+        }
+        let open = state.calls().iter().filter(|pending| {
+            let ran = self.executions.contains_key(&pending.call.id);
+            ran && !matches!(pending.stage, Stage::Finished(_))
+        });
+        self.open_ended = open.map(|pending| pending.call.id.clone()).collect();
+        self.state = state;
+        self.running.clear();
+        self.last_request.clear();
+        self.lines_left = None;
+        if lost.is_empty() {
+            return;
+        }
+        let told = Event::TailSetAside {
+            lines: lost.len() as u64,
+            bytes: 0,
+            digest: String::new(),
+            file: "s1.damaged-0".into(),
+            what: "its hash does not fit".into(),
+        };
+        assert!(self.record(told).is_ok());
     }
 
     fn say(&mut self, from: &str, text: &str) -> Result<(), Killed> {
@@ -341,6 +385,12 @@ impl Simulation {
 
     fn look(&self, look: Look) -> Event {
         match look {
+            Look::Chain { message } => Event::ChainVerified {
+                message,
+                lines: self.state.seq,
+                head: self.state.head.clone(),
+                damage: None,
+            },
             Look::Examine { call, touches } => Event::CallExamined {
                 facts: self.facts(&touches),
                 expect: (call.tool == "write_file").then(expectation),
@@ -563,7 +613,8 @@ impl Simulation {
             let mut starts = self.journal.iter().rev().filter(
                 |record| matches!(&record.event, Event::ToolStarted { call: id, .. } if *id == call.id),
             );
-            let before = starts.nth(1).expect("it ran before").seq;
+            // Where that line was lost, the question is the one about the damage.
+            let before = starts.nth(1).map_or(0, |record| record.seq);
             assert!(
                 asked > before,
                 "{} runs again unasked{}",

@@ -192,6 +192,13 @@ impl Rig {
         self.assembly = Some(assembly);
     }
 
+    /// The same for a data folder whose chat is to be told of damage only with its next message.
+    pub async fn restart_beside_damage(&mut self) {
+        self.stop().await;
+        let (assembly, seen) = start(&self.settings, &self.replies, &self.workspace());
+        (self.assembly, self.seen) = (Some(assembly), seen);
+    }
+
     pub async fn stop(&mut self) {
         let Some(assembly) = self.assembly.take() else {
             return;

@@ -1,5 +1,6 @@
 //! What events are made of: messages, calls, answers, outcomes.
 
+use crate::agent::plan::Plan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -25,6 +26,25 @@ pub struct Opening {
     /// What confines commands: `landlock abi 7, seccomp`.
     #[serde(default)]
     pub sandbox: String,
+    /// Where this session comes from, if it is a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Box<Fork>>,
+}
+
+/// The past that a forked session starts with: what another one had said and planned, and nothing that it may do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fork {
+    pub parent: String,
+    /// The last line of the parent that is part of this past, and its hash.
+    pub at: u64,
+    pub head: String,
+    /// What the model saw, message by message, byte for byte; the system prompt first.
+    pub messages: Vec<String>,
+    pub plan: Plan,
+    /// Files that the parent had changed: a commit takes them along.
+    pub changed: Vec<String>,
+    /// The parent's turn had not ended there: it can be resumed.
+    pub in_turn: bool,
 }
 
 /// The folder that a session works in.
@@ -50,7 +70,7 @@ pub struct Inbound {
     /// The channel's name for a kind of message that cannot be read yet (`image`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
-    /// Its place among the messages of its chat, from 1, whatever the clock says; 0 where nobody counted.
+    /// Its place in its chat: more than that of every message before it, whatever the clock says; 0 where nobody counted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub order: u64,
 }

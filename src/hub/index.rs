@@ -1,0 +1,84 @@
+//! Brings the database up to what the journals say. Streams them: what is held is bounded by the state, not by the file.
+
+use super::{DeliverError, Hub};
+use crate::agent::texts::Texts;
+use crate::history::walk;
+use crate::world::journal::JournalError;
+use crate::world::store::Store;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Lines that are projected in one transaction.
+const LINES_A_TIME: usize = 1_000;
+
+impl Hub {
+    /// Projects journals that the database does not know whole, and names those that are damaged.
+    ///
+    /// # Errors
+    /// As [`Hub::recover`].
+    pub fn index(&self) -> Result<Vec<(String, JournalError)>, DeliverError> {
+        self.surface.store.check()?;
+        let known = self.surface.store.known()?;
+        let fail = |source| DeliverError::Read {
+            path: self.sessions_dir.clone(),
+            source,
+        };
+        let mut damaged = Vec::new();
+        for entry in fs::read_dir(&self.sessions_dir).map_err(fail)? {
+            let path = entry.map_err(fail)?.path();
+            let Some(session) = path
+                .file_name()
+                .and_then(|name| name.to_str()?.strip_suffix(".jsonl"))
+            else {
+                continue;
+            };
+            let bytes = fs::metadata(&path).map_err(fail)?.len();
+            if known.get(session) == Some(&bytes) {
+                continue;
+            }
+            match project(&self.surface.store, &path, &self.texts, bytes) {
+                Ok(None) => {}
+                Ok(Some(damage)) => {
+                    tracing::error!(session, %damage, "journal damaged");
+                    damaged.push((session.to_owned(), damage));
+                }
+                Err(error) => tracing::error!(session, %error, "journal not indexed"),
+            }
+        }
+        Ok(damaged)
+    }
+}
+
+/// Projects a journal of this length as far as it is good; what is wrong with it, if anything is.
+///
+/// # Errors
+/// [`DeliverError`] where its first line is damaged, it cannot be read, or the database cannot be written.
+pub fn project(
+    store: &Store,
+    path: &Path,
+    texts: &Arc<Texts>,
+    bytes: u64,
+) -> Result<Option<JournalError>, DeliverError> {
+    let (mut lines, mut failed) = (Vec::with_capacity(LINES_A_TIME), None);
+    let past = walk(path, texts, |state, record| {
+        lines.push(record.clone());
+        if let (Some(state), LINES_A_TIME) = (state, lines.len()) {
+            // Length 0: should this process die here, the journal is projected again.
+            let projected = store.project(&lines, state, 0);
+            failed = failed.take().or(projected.err());
+            lines.clear();
+        }
+    })?;
+    // A line that does not fit the state was handed out, but never happened.
+    lines.retain(|record| record.seq <= past.end.seq);
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    store.project(&lines, &past.state, bytes)?;
+    let damage = past.error(path);
+    if damage.is_some() {
+        store.mark_damaged(&past.state.opening.session)?;
+    }
+    Ok(damage)
+}
