@@ -10,6 +10,8 @@ pub mod command;
 pub mod conversation;
 /// What can happen.
 pub mod event;
+/// A session from another one's past.
+pub mod fork;
 /// When a turn must pause.
 pub mod limits;
 /// Calls that repeat without progress.
@@ -26,6 +28,8 @@ pub mod prompt;
 pub mod reading;
 /// What to do about effects in doubt.
 pub mod recovery;
+/// A recorded line against today's logic.
+pub mod replay;
 /// What is known.
 pub mod state;
 /// What to do next.

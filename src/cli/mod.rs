@@ -14,8 +14,12 @@ mod demo;
 mod doctor;
 /// Journals, by id.
 mod find;
+/// A session from another one's past.
+mod fork;
 /// `policy check`, `policy explain`.
 mod policy;
+/// A journal against today's logic.
+mod replay;
 /// A session, taken up where it stopped.
 mod resume;
 /// One objective, headless.
@@ -64,6 +68,10 @@ enum Command {
     Sessions(sessions::Sessions),
     /// Show what happened in a session
     Show(sessions::Show),
+    /// Decide again what is in a journal, and show the first decision that comes out differently today
+    Replay(replay::Replay),
+    /// Start a new session from an old one's past
+    Fork(fork::Fork),
     /// Check journals against their hash chains
     #[command(subcommand)]
     Audit(audit::Audit),
@@ -83,6 +91,7 @@ impl Command {
         match self {
             Command::Sessions(_)
             | Command::Show(_)
+            | Command::Replay(_)
             | Command::Audit(_)
             | Command::Policy(_)
             | Command::Doctor => true,
@@ -91,6 +100,7 @@ impl Command {
             | Command::Chat(_)
             | Command::Run(_)
             | Command::Resume(_)
+            | Command::Fork(_)
             | Command::Index(_) => false,
         }
     }
@@ -186,6 +196,8 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Resume(resume) => resume.run(settings),
         Command::Sessions(sessions) => sessions.run(&settings),
         Command::Show(show) => show.run(&settings),
+        Command::Replay(replay) => replay.run(&settings),
+        Command::Fork(fork) => fork.run(&settings),
         Command::Audit(audit) => audit.run(&settings),
         Command::Policy(policy) => policy.run(&settings),
         Command::Index(index) => index.run(settings),

@@ -15,6 +15,7 @@ mod model;
 mod policy;
 mod program;
 mod recovery;
+mod replay;
 mod resume;
 mod serve;
 mod simulation;

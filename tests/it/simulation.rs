@@ -12,6 +12,7 @@ use journeyman::agent::event::{
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
 use journeyman::agent::recovery;
+use journeyman::agent::replay::{Match, Today};
 use journeyman::agent::state::{Phase, Stage, State};
 use journeyman::agent::step::{Decision, Effect, Look, Policy, Resume, step};
 use journeyman::gate::{
@@ -727,6 +728,29 @@ impl Simulation {
         assert_eq!(finished, self.state.sends);
     }
 
+    /// Decided again from the journal alone, every line comes out the same.
+    fn replay(&self) {
+        let policy = Policy {
+            gate: gate_policy(true),
+            limits: self.policy.limits.clone(),
+            resume: self.policy.resume,
+            model: "m".into(),
+            masks: Masks::default(),
+        };
+        let mut today = Today::new(policy, gate_policy(false));
+        let mut state = State::begin(&self.journal[0], texts()).expect("an opening");
+        for pair in self.journal.windows(2) {
+            let found = today.compare(&state, &pair[0].event, &pair[1]);
+            assert!(
+                matches!(found, Match::Outside | Match::Same),
+                "line {}: {found:?}{}",
+                pair[1].seq,
+                self.history()
+            );
+            apply(&mut state, &pair[1]).expect("it was legal");
+        }
+    }
+
     fn history(&self) -> String {
         let show = |record: &Record| {
             let event = serde_json::to_string(&record.event).unwrap_or_default();
@@ -874,6 +898,7 @@ proptest! {
             simulation.take(input);
         }
         simulation.end();
+        simulation.replay();
     }
 }
 

@@ -1,0 +1,45 @@
+//! Where a session can be forked, and what goes along. Pure.
+//!
+//! The conversation and the plan go along. Grants, approvals, questions, and effects that have not ended do not: they were
+//! given to, and made by, the other session.
+
+use crate::agent::event::{Fork, Opening};
+use crate::agent::state::{Phase, State, Stop};
+
+/// Whether the past up to here can stand for itself: no call is open, and everything that was said is in the conversation.
+pub fn is_possible(state: &State) -> bool {
+    let settled = state.turn.as_ref().is_none_or(|turn| {
+        turn.stop == Stop::No
+            && match turn.phase {
+                Phase::Ready | Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_) => true,
+                Phase::Asking | Phase::Calls(_) => false,
+            }
+    });
+    settled && state.unread.is_empty() && state.steering.is_empty()
+}
+
+/// The first line of a fork. `session`, `chat` and `program` are the new ones.
+pub fn opening(state: &State, session: String, chat: String, program: String) -> Opening {
+    let parent = &state.opening;
+    let messages = state.conversation.messages().iter();
+    let in_turn = state
+        .turn
+        .as_ref()
+        .is_some_and(|turn| !matches!(turn.phase, Phase::Answered(_)));
+    let fork = Fork {
+        parent: parent.session.clone(),
+        at: state.seq,
+        head: state.head.clone(),
+        messages: messages.map(|message| message.get().to_owned()).collect(),
+        plan: state.plan.clone(),
+        changed: state.changed.iter().cloned().collect(),
+        in_turn,
+    };
+    Opening {
+        session,
+        chat,
+        program,
+        fork: Some(Box::new(fork)),
+        ..(**parent).clone()
+    }
+}
