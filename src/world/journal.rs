@@ -4,13 +4,17 @@
 //! file of its own beside the journal, never deleted. Damage in the middle is an error with its line number; the lines
 //! before it are used only when a person says so ([`salvage`]).
 
+/// A journal, line by line, as far as it is good.
+mod reading;
 /// Going on from the good part of a damaged one.
 pub mod salvage;
+
+pub use reading::{End, Scan, read, scan};
 
 use crate::agent::event::{Event, Record, Timestamp};
 use sha2::{Digest, Sha256};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -339,124 +343,4 @@ pub fn make_folder(folder: &Path) -> io::Result<()> {
 /// Some file systems cannot sync a folder that is not ours; the journal's own folder is checked with every new journal.
 fn unsupported(_: io::Error) -> io::Result<()> {
     Ok(())
-}
-
-/// Where the intact part of a journal ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
-    pub seq: u64,
-    pub head: String,
-    /// Bytes of complete, intact lines.
-    pub bytes: u64,
-    /// Bytes of a torn last line; 0 where there is none.
-    pub torn: u64,
-}
-
-/// A journal, read as far as it is good.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scan {
-    pub end: End,
-    /// What is wrong with the line after the end, where it is damaged.
-    pub damage: Option<String>,
-}
-
-impl Scan {
-    /// The damage as an error.
-    pub fn error(&self, path: &Path) -> Option<JournalError> {
-        self.damage.as_ref().map(|what| JournalError::Damaged {
-            path: path.to_owned(),
-            line: self.end.seq + 1,
-            what: what.clone(),
-        })
-    }
-}
-
-/// Reads a journal line by line, checking the chain, up to its first damage. Never holds more than one line. What `each`
-/// refuses is damage, too.
-///
-/// # Errors
-/// [`JournalError::Empty`]; [`JournalError::Io`].
-pub fn scan(
-    path: &Path,
-    mut each: impl FnMut(Record) -> Result<(), String>,
-) -> Result<Scan, JournalError> {
-    let fail = |source| JournalError::Io {
-        verb: "read",
-        path: path.to_owned(),
-        source,
-    };
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(fail)?);
-    let mut damage = None;
-    let mut end = End {
-        seq: 0,
-        head: GENESIS.into(),
-        bytes: 0,
-        torn: 0,
-    };
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let bytes = reader.read_until(b'\n', &mut line).map_err(fail)? as u64;
-        if bytes == 0 {
-            break;
-        }
-        if line.last() != Some(&b'\n') {
-            end.torn = bytes;
-            break;
-        }
-        line.pop();
-        let taken = check(&line, &end).and_then(|record| {
-            let (seq, head) = (record.seq, record.hash.clone());
-            each(record).map(|()| (seq, head))
-        });
-        match taken {
-            Ok((seq, head)) => (end.seq, end.head, end.bytes) = (seq, head, end.bytes + bytes),
-            Err(what) => {
-                damage = Some(what);
-                break;
-            }
-        }
-    }
-    match (end.seq, &damage) {
-        (0, None) => Err(JournalError::Empty {
-            path: path.to_owned(),
-        }),
-        _ => Ok(Scan { end, damage }),
-    }
-}
-
-/// The same for a journal that must be good to its end.
-///
-/// # Errors
-/// [`JournalError::Damaged`] with the line where the chain breaks; those of [`scan`].
-pub fn read(path: &Path, mut each: impl FnMut(Record)) -> Result<End, JournalError> {
-    let scan = scan(path, |record| {
-        each(record);
-        Ok(())
-    })?;
-    match scan.error(path) {
-        Some(error) => Err(error),
-        None => Ok(scan.end),
-    }
-}
-
-fn check(line: &[u8], before: &End) -> Result<Record, String> {
-    let record: Record =
-        serde_json::from_slice(line).map_err(|error| format!("not a journal line ({error})"))?;
-    let body = line
-        .len()
-        .checked_sub(HASH_FIELD_BYTES)
-        .map(|end| &line[..end])
-        .ok_or("too short")?;
-    if chain(&before.head, body) != record.hash || record.prev != before.head {
-        return Err("its hash does not fit".into());
-    }
-    if record.seq != before.seq + 1 {
-        return Err(format!(
-            "its number is {}, not {}",
-            record.seq,
-            before.seq + 1
-        ));
-    }
-    Ok(record)
 }

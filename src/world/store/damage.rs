@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     /// A database with an owned table, whose page that is named by `spoil` is overwritten.
-    fn damaged(spoil: impl Fn(&mut Vec<u8>)) -> (tempfile::TempDir, PathBuf) {
+    fn damaged(spoil: impl Fn(&mut [u8])) -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("journeyman.db");
         let db = open(&path).expect("a database");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     /// The root page of the table `sessions`, with its header overwritten.
-    fn spoil_a_derived_table(bytes: &mut Vec<u8>) {
+    fn spoil_a_derived_table(bytes: &mut [u8]) {
         let page = 4096;
         bytes[page..page + 64].fill(0xee);
     }
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_damaged_database_is_set_aside_and_made_again() {
         for spoil in [
-            (|bytes: &mut Vec<u8>| bytes[..64].fill(0)) as fn(&mut Vec<u8>),
+            (|bytes: &mut [u8]| bytes[..64].fill(0)) as fn(&mut [u8]),
             spoil_a_derived_table,
         ] {
             let (folder, path) = damaged(spoil);
