@@ -257,8 +257,9 @@ async fn audit_in_the_chat_reads_the_file_again() {
     flip_line(&rig.journals()[0], 2);
     rig.say("/audit").await;
     let bad = rig.message(OutgoingKind::Notice).await;
+    // A session that fell asleep meanwhile is not woken on it: then its chat is told by another one.
     assert!(
-        bad.contains("does not verify") && bad.contains("line 2"),
+        (bad.contains("does not verify") || bad.contains("is damaged")) && bad.contains("line 2"),
         "{bad}"
     );
 }
