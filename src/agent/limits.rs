@@ -6,6 +6,9 @@ use crate::agent::state::{Phase, State, Stop, Turn};
 use crate::agent::step::Policy;
 use serde::{Deserialize, Serialize};
 
+/// The limit in time, as the journal names it.
+const TIME: &str = "limit_time";
+
 /// The limits file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,23 +77,33 @@ pub fn reached(state: &State, policy: &Policy, turn: &Turn) -> Option<(&'static 
         return say("limit_tokens", limits.tokens_max, tokens);
     }
     if state.now >= out_of_time(limits, turn) {
-        return Some(("limit_time", time_is_up(state, limits)));
+        return Some((TIME, time_is_up(state, limits)));
     }
     money::reached(state, policy, turn.spend)
 }
 
 /// When the turn's time is up while it works, and what is written down then: it may be a request or a command that hangs.
 pub fn alarm(state: &State, policy: &Policy) -> Option<(Timestamp, Event)> {
-    let turn = state.turn.as_ref()?;
-    let works = matches!(turn.phase, Phase::Asking | Phase::Calls(_));
-    if !works || turn.interrupted || turn.stop != Stop::No || state.waits_for_person() {
-        return None;
-    }
+    let turn = state.turn.as_ref().filter(|_| works(state))?;
     let reached = Event::LimitReached {
-        limit: "limit_time".into(),
+        limit: TIME.into(),
         text: time_is_up(state, &policy.limits),
     };
     Some((out_of_time(&policy.limits, turn), reached))
+}
+
+/// Whether a limit can have been reached in this state because a clock said so, not where the model was to be asked.
+pub fn is_by_clock(state: &State, limit: &str) -> bool {
+    limit == TIME && works(state)
+}
+
+fn works(state: &State) -> bool {
+    state.turn.as_ref().is_some_and(|turn| {
+        matches!(turn.phase, Phase::Asking | Phase::Calls(_))
+            && !turn.interrupted
+            && turn.stop == Stop::No
+            && !state.waits_for_person()
+    })
 }
 
 /// Waiting for a person, or for a process to take the turn up, does not count.

@@ -6,7 +6,7 @@
 use crate::agent::event::{Event, Record};
 use crate::agent::state::{Stage, State};
 use crate::agent::step::{Decision, Effect, Look, Policy, Resume, step};
-use crate::agent::{recovery, wording};
+use crate::agent::{limits, recovery, wording};
 use serde_json::Value;
 use std::mem::swap;
 
@@ -59,7 +59,7 @@ impl Today {
         // An alarm that rings before a message is taken leaves no time to decide.
         let rang = matches!(
             before,
-            Event::SendDue { .. } | Event::ApprovalExpired { .. }
+            Event::SendDue { .. } | Event::ApprovalExpired { .. } | Event::LimitReached { .. }
         );
         if rang && matches!(event, Event::MessageReceived { .. }) {
             return Match::Outside;
@@ -168,6 +168,7 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         Event::SendDue { .. } | Event::ApprovalExpired { .. } => {
             expected(state.next_alarm().map(|(_, alarm)| alarm))
         }
+        Event::LimitReached { limit, .. } if limits::is_by_clock(state, limit) => Match::Outside,
         Event::ToolFinished { call, .. } => {
             let running = |stage: &Stage| matches!(stage, Stage::Running(_));
             let found = state.pending(call).map(|pending| &pending.stage);
@@ -206,6 +207,8 @@ fn looked(look: &Look, event: &Event) -> Match {
         // Where the workspace could not be opened.
         (Look::Examine { call, .. }, Event::ToolFinished { call: id, .. }) => call.id == *id,
         (Look::Chain { message }, Event::ChainVerified { message: id, .. }) => message == id,
+        (Look::Tree { call }, Event::TreeSeen { call: id, .. }) => call == id,
+        (Look::Spend { month, .. }, Event::SpendSeen { month: then, .. }) => month == then,
         _ => false,
     };
     match (same, look) {
@@ -215,6 +218,10 @@ fn looked(look: &Look, event: &Event) -> Match {
         }
         (false, Look::Probe { call, .. }) => Match::Different(format!("probe call {call}")),
         (false, Look::Chain { .. }) => Match::Different("verify the chain".into()),
+        (false, Look::Tree { call }) => {
+            Match::Different(format!("look at the workspace before call {call}"))
+        }
+        (false, Look::Spend { .. }) => Match::Different("look up the month's spend".into()),
     }
 }
 

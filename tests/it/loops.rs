@@ -113,6 +113,7 @@ impl<'a> Player<'a> {
             policy_digest: String::new(),
             model: "m".into(),
             sandbox: String::new(),
+            fork: None,
         };
         let first = line(1, Event::SessionStarted(Box::new(opening)));
         let state = State::begin(&first, texts()).expect("an opening");
@@ -217,6 +218,7 @@ impl<'a> Player<'a> {
             },
             Look::Probe { .. } => panic!("nothing is in doubt here"),
             Look::Spend { .. } => panic!("nobody asks what it cost"),
+            Look::Chain { .. } => panic!("nobody asks for the chain"),
             Look::Tree { call } => {
                 self.looks += 1;
                 Event::TreeSeen {

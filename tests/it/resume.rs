@@ -112,7 +112,7 @@ async fn the_model_sees_the_same_bytes_after_a_kill() {
     let state = inspect(&path, &texts(), |_| {}).expect("intact").0;
     assert_eq!(state.plan, before.plan);
     assert_eq!(
-        state.usage.input_tokens, 200,
+        state.spend.usage.input_tokens, 200,
         "what was spent before still counts"
     );
 }

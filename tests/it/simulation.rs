@@ -735,6 +735,7 @@ impl Simulation {
             limits: self.policy.limits.clone(),
             resume: self.policy.resume,
             model: "m".into(),
+            price: None,
             masks: Masks::default(),
         };
         let mut today = Today::new(policy, gate_policy(false));

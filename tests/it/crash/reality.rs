@@ -500,7 +500,13 @@ impl Outside for Stage {
         })
     }
 
-    fn look<'a>(&'a self, look: Look, policy: &'a GatePolicy, _: &'a Workspace) -> Looked<'a> {
+    fn look<'a>(
+        &'a self,
+        look: Look,
+        policy: &'a GatePolicy,
+        _: &'a Result<Workspace, String>,
+        _: &'a Path,
+    ) -> Looked<'a> {
         Box::pin(std::future::ready(self.reality.look(look, policy)))
     }
 }
@@ -518,6 +524,7 @@ impl Reality {
                 probe: self.probe(expect.as_ref()),
             },
             Look::Tree { call } => Event::TreeSeen { call, tree: None },
+            Look::Chain { .. } => unreachable!("nobody asks for /audit in a script"),
             Look::Spend { month, .. } => Event::SpendSeen {
                 month,
                 elsewhere: Some(Default::default()),
