@@ -53,15 +53,16 @@ pub struct OpenAi {
     client: OnceLock<Client<OpenAIConfig>>,
 }
 
+/// The messages come last: a request repeats the one before it, byte for byte, up to where the new ones begin.
 #[derive(Serialize)]
 struct Body<'a> {
     model: &'a str,
-    messages: &'a [Wire],
-    #[serde(skip_serializing_if = "is_empty_list")]
-    tools: &'a RawValue,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
+    #[serde(skip_serializing_if = "is_empty_list")]
+    tools: &'a RawValue,
+    messages: &'a [Wire],
 }
 
 #[derive(Serialize)]
