@@ -1,4 +1,4 @@
-//! `read_output`: lines of a command's output that was too long for its result.
+//! `read_output`: lines of a result that was too long, or that was left out of the conversation since.
 
 use super::{Action, Reach, Tool, blocking, schema_of, text};
 use crate::agent::event::{EffectClass, Outcome};

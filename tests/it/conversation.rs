@@ -234,7 +234,7 @@ async fn the_middle_of_a_long_output_can_be_read_later() {
         result(5)
     );
     assert!(
-        result(7).contains("there is no longer output"),
+        result(7).contains("there is no output of a call"),
         "{}",
         result(7)
     );
