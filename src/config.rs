@@ -221,7 +221,13 @@ impl Settings {
     pub fn policy(&self) -> Result<Policy, ConfigError> {
         Ok(Policy {
             gate: self.gate(self.write_enabled)?,
-            limits: self.limits.clone(),
+            limits: Limits {
+                context_tokens: self
+                    .model_entry()
+                    .and_then(|entry| entry.context_tokens)
+                    .unwrap_or(self.limits.context_tokens),
+                ..self.limits.clone()
+            },
             resume: self.file.resume,
             masks: Masks::new(self.secrets()),
             price: self.model_entry().and_then(|entry| entry.price),

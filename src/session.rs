@@ -207,7 +207,9 @@ impl Session {
                 std::mem::take(&mut self.cancel).cancel();
                 return;
             }
-            Effect::AskModel { round, .. } => Doing::Model(*round),
+            Effect::AskModel { round, .. } | Effect::Summarise { round, .. } => {
+                Doing::Model(*round)
+            }
             Effect::RunTool { call, .. } => Doing::Tool(call.get().id.clone()),
             Effect::Send { outgoing } => Doing::Send(outgoing.send),
         };

@@ -5,6 +5,8 @@
 
 /// How the calls of a round go.
 mod calls;
+/// How the conversation gets shorter.
+mod compaction;
 /// Damage: of this journal, of another one.
 mod damage;
 /// What a person's words change.
@@ -12,12 +14,15 @@ mod messages;
 /// What is on its way to the chat.
 mod outbox;
 
-use crate::agent::event::{Answer, Call, CallId, EndReason, Event, Outcome, OutgoingKind, Record};
+use crate::agent::event::{
+    Answer, Call, CallId, EndReason, Event, Outcome, OutgoingKind, Record, Usage,
+};
 use crate::agent::loops::Sight;
 use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::recovery;
 use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Turn};
 use calls::{finish, pending, probed, see_tree, warn};
+use compaction::{ask_summary, compact, give_summary, too_long};
 use damage::{Lost, lose_tail, tell_chain};
 use messages::{approve, cancel, expire, pass_on_steering, refuse, resume, take_message};
 use outbox::{finish_send, notice, say};
@@ -159,18 +164,20 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         }
         Event::ModelAsked { round, .. } => ask_model(state, *round),
         Event::ModelAnswered { round, answer } => answer_model(state, *round, answer),
-        Event::ModelFailed { message, .. } => {
-            let turn = turn(state)?;
-            let Phase::Asking = turn.phase else {
-                return illegal("the model failed without being asked");
-            };
-            turn.phase = if turn.stop == Stop::No {
-                Phase::Failed(message.clone())
-            } else {
-                Phase::Ready
-            };
-            Ok(())
-        }
+        Event::ModelFailed { kind, message, .. } => fail_model(state, kind, message),
+        Event::SummaryAsked { messages, .. } => ask_summary(state, *messages),
+        Event::SummaryGiven {
+            text,
+            usage,
+            cost_micros,
+            ..
+        } => give_summary(state, text, *usage, *cost_micros),
+        Event::Compacted {
+            messages,
+            digest,
+            results,
+            ..
+        } => compact(state, *messages, digest, results),
         Event::ToolStarted { call, approval, .. } => {
             let now = state.now;
             let pending = pending(state, call)?;
@@ -307,13 +314,9 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
     let Phase::Asking = turn.phase else {
         return illegal("an answer that nobody asked for");
     };
-    turn.spend.answered(answer.usage, answer.cost_micros);
-    state.spend.answered(answer.usage, answer.cost_micros);
-    let now = state.now.month();
-    let month = state.month.take().filter(|(month, _)| *month == now);
-    let (name, mut spend) = month.unwrap_or((now, Spend::default()));
-    spend.answered(answer.usage, answer.cost_micros);
-    state.month = Some((name, spend));
+    turn.overflows = 0;
+    spend(state, answer.usage, answer.cost_micros)?;
+    state.conversation.measured(answer.usage.input_tokens);
     if answer.calls.is_empty() && answer.text.trim().is_empty() {
         let text = state.texts.say("empty_answer", &[]);
         self::turn(state)?.phase = Phase::Failed(text);
@@ -344,18 +347,47 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
     Ok(())
 }
 
+/// What an answer of the model cost, on every account.
+fn spend(state: &mut State, usage: Usage, cost_micros: Option<u64>) -> Result<(), Illegal> {
+    turn(state)?.spend.answered(usage, cost_micros);
+    state.spend.answered(usage, cost_micros);
+    let now = state.now.month();
+    let month = state.month.take().filter(|(month, _)| *month == now);
+    let (name, mut spend) = month.unwrap_or((now, Spend::default()));
+    spend.answered(usage, cost_micros);
+    state.month = Some((name, spend));
+    Ok(())
+}
+
 /// Between rounds the turn just ends; within one, what runs is stopped first, as for a `/cancel`.
 fn reach_limit(state: &mut State, text: &str) -> Result<(), Illegal> {
     let turn = turn(state)?;
     match turn.phase {
-        Phase::Asking | Phase::Calls(_) => {
+        Phase::Asking | Phase::Summarising(_) | Phase::Calls(_) => {
             turn.halted = Some(text.to_owned());
             turn.stop = Stop::Wanted;
         }
-        Phase::Ready | Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_) => {
+        Phase::Ready
+        | Phase::Answered(_)
+        | Phase::Failed(_)
+        | Phase::TooLong(_)
+        | Phase::Summarised(..)
+        | Phase::Limited(_) => {
             turn.phase = Phase::Limited(text.to_owned());
         }
     }
+    Ok(())
+}
+
+fn fail_model(state: &mut State, kind: &str, message: &str) -> Result<(), Illegal> {
+    let turn = turn(state)?;
+    let phase = match (&turn.phase, turn.stop) {
+        (Phase::Asking | Phase::Summarising(_), Stop::Wanted | Stop::Asked) => Phase::Ready,
+        (Phase::Asking, Stop::No) if kind == "context_overflow" => too_long(state, message)?,
+        (Phase::Asking | Phase::Summarising(_), Stop::No) => Phase::Failed(message.to_owned()),
+        _ => return illegal("the model failed without being asked"),
+    };
+    self::turn(state)?.phase = phase;
     Ok(())
 }
 
@@ -396,8 +428,10 @@ fn interrupt(
     };
     let round = turn.round.to_string();
     if asking {
+        // Whatever the model was asked for, it is asked again; a round counts once.
+        let is_round = matches!(turn.phase, Phase::Asking);
+        turn.round -= u32::from(is_round);
         turn.phase = Phase::Ready;
-        turn.round -= 1;
     }
     if halts {
         turn.interrupted = true;

@@ -108,6 +108,8 @@ pub enum Event {
         messages: usize,
         model: String,
     },
+    /// The model is about to be asked for notes on the first `messages` messages, which are to be left out.
+    SummaryAsked { messages: usize, model: String },
     /// A tool is about to run. With consequences, hence on disk first.
     ToolStarted {
         call: CallId,
@@ -148,6 +150,17 @@ pub enum Event {
         message: String,
         attempts: u32,
     },
+    /// The model's notes; empty where it made none, or where `error` says why there are none.
+    SummaryGiven {
+        text: String,
+        usage: Usage,
+        /// As an answer's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_micros: Option<u64>,
+        attempts: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
     /// A tool ended, one way or another.
     ToolFinished { call: CallId, outcome: Outcome },
     /// A message was sent, or failed: then it is tried again at `retry_at`, or given up.
@@ -182,6 +195,19 @@ pub enum Event {
     },
     /// A call is about to repeat without progress. The model reads this with its result, unless that brings something new.
     LoopWarned { call: CallId, text: String },
+    /// The conversation became shorter; from here on it only grows again. `digest` stands for the messages before the
+    /// `messages`-th, the system prompt excepted (0: for none), references for the results of these calls.
+    Compacted {
+        #[serde(default)]
+        messages: usize,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        digest: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        results: Vec<CallId>,
+        /// Our own estimates.
+        tokens_before: u64,
+        tokens_after: u64,
+    },
     /// A limit of the configuration was reached, or the next call would go on in a loop.
     LimitReached { limit: String, text: String },
     /// The process that ran these effects is gone; none of them has an outcome.
@@ -222,6 +248,9 @@ impl Event {
             | Event::ModelAsked { .. }
             | Event::ModelAnswered { .. }
             | Event::ModelFailed { .. }
+            | Event::SummaryAsked { .. }
+            | Event::SummaryGiven { .. }
+            | Event::Compacted { .. }
             | Event::ApprovalAsked { .. }
             | Event::QuestionAsked { .. }
             | Event::StopAsked

@@ -26,11 +26,15 @@ pub fn opening(state: &State, session: String, chat: String, program: String) ->
         .turn
         .as_ref()
         .is_some_and(|turn| !matches!(turn.phase, Phase::Answered(_)));
+    let (kinds, past) = state.conversation.handed_on();
     let fork = Fork {
         parent: parent.session.clone(),
         at: state.seq,
         head: state.head.clone(),
         messages: messages.map(|message| message.get().to_owned()).collect(),
+        kinds,
+        past,
+        rounds: state.rounds,
         plan: state.plan.clone(),
         changed: state.changed.iter().cloned().collect(),
         in_turn,

@@ -27,6 +27,14 @@ pub struct Limits {
     pub session_cents_max: u64,
     /// What all sessions of the data folder may cost in a month (UTC).
     pub month_cents_max: u64,
+    /// Tokens that fit into the window of a model that `config/models.toml` does not know, the answer included.
+    pub context_tokens: u64,
+    /// Of what the system prompt and the tools leave of the window, in percent: from here on something is left out.
+    pub compact_from_percent: u64,
+    /// What is aimed at then, in percent of the same.
+    pub compact_to_percent: u64,
+    /// The newest messages, which stay as they are, in percent of the same.
+    pub compact_keep_percent: u64,
     /// How long a question stays open, in minutes.
     pub approval_minutes: u64,
     /// Requests to the model for one round, the first one included.

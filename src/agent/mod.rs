@@ -6,6 +6,8 @@
 pub mod apply;
 /// Chat commands.
 pub mod command;
+/// What goes when it gets too long.
+pub mod compaction;
 /// What the model sees.
 pub mod conversation;
 /// What can happen.

@@ -49,7 +49,8 @@ pub fn on_start(state: &State) -> Option<Event> {
         .collect();
     let sending = state.outbox.front().is_some_and(|front| front.sending);
     let turn = state.turn.as_ref();
-    let asking = turn.is_some_and(|turn| matches!(turn.phase, Phase::Asking));
+    let asking =
+        turn.is_some_and(|turn| matches!(turn.phase, Phase::Asking | Phase::Summarising(_)));
     let worked = turn.is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
     if calls.is_empty() && !sending && !worked {
         return None;
@@ -77,7 +78,11 @@ pub fn halts(state: &State) -> bool {
 fn under_way(round: u32, phase: &Phase) -> bool {
     match phase {
         Phase::Ready => round > 0,
-        Phase::Asking | Phase::Calls(_) => true,
+        Phase::Asking
+        | Phase::Calls(_)
+        | Phase::TooLong(_)
+        | Phase::Summarising(_)
+        | Phase::Summarised(..) => true,
         Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_) => false,
     }
 }

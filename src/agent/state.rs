@@ -75,6 +75,8 @@ pub struct Turn {
     pub interrupted: bool,
     /// Finished steps of the plan that the chat was told about.
     pub told_done: usize,
+    /// Requests in a row that were refused as too long.
+    pub overflows: u32,
 }
 
 /// Where in a round the turn is.
@@ -87,6 +89,12 @@ pub enum Phase {
     /// The final answer is there.
     Answered(String),
     Failed(String),
+    /// The request was refused as too long: something must be left out first.
+    TooLong(String),
+    /// The model is asked for notes on so many messages.
+    Summarising(usize),
+    /// These are its notes, if it made any.
+    Summarised(usize, Option<String>),
     /// A limit was reached; the text says which.
     Limited(String),
 }
@@ -183,7 +191,7 @@ impl State {
         };
         let fork = opening.fork.as_deref();
         let conversation = match fork {
-            Some(fork) => Conversation::taken_over(&fork.messages).ok()?,
+            Some(fork) => Conversation::taken_over(fork).ok()?,
             None => {
                 let mut conversation = Conversation::default();
                 conversation.system(&opening.system);
@@ -211,7 +219,7 @@ impl State {
             grants: Vec::new(),
             refused: BTreeMap::new(),
             loops: Loops::default(),
-            rounds: 0,
+            rounds: fork.map_or(0, |fork| fork.rounds),
             spend: Spend::default(),
             month: None,
             elsewhere: None,
@@ -288,6 +296,7 @@ impl Turn {
             halted: None,
             interrupted: false,
             told_done,
+            overflows: 0,
         }
     }
 }

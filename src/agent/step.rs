@@ -12,7 +12,7 @@ use crate::agent::mask::Masks;
 use crate::agent::money::{self, Price};
 use crate::agent::recovery::{self, Remedy};
 use crate::agent::state::{Outgoing, Pending, Phase, Stage, State, Stop, Turn};
-use crate::agent::{conversation::Wire, reading, wording};
+use crate::agent::{compaction, conversation::Wire, reading, wording};
 use crate::gate::{self, Approved, Facts, GatePolicy, Touch, Verdict};
 use crate::tools::{self, Action, Tool};
 use serde_json::Value;
@@ -79,6 +79,14 @@ pub enum Effect {
         messages: Vec<Wire>,
         write_enabled: bool,
     },
+    /// Ask the model for notes on the messages before `end`, which are to be left out.
+    Summarise {
+        end: usize,
+        round: u32,
+        model: String,
+        messages: Vec<Wire>,
+        write_enabled: bool,
+    },
     RunTool {
         call: Approved<Call>,
         tool: &'static str,
@@ -106,6 +114,10 @@ impl Effect {
             } => Event::ModelAsked {
                 round: *round,
                 messages: messages.len(),
+                model: model.clone(),
+            },
+            Effect::Summarise { end, model, .. } => Event::SummaryAsked {
+                messages: *end,
                 model: model.clone(),
             },
             Effect::RunTool {
@@ -193,10 +205,15 @@ fn go_on_alone(state: &State, policy: &Policy) -> Decision {
 
 fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
     match &turn.phase {
-        Phase::Asking if turn.stop == Stop::Wanted => perform(Effect::Stop),
-        Phase::Asking => Decision::Wait,
+        Phase::Asking | Phase::Summarising(_) if turn.stop == Stop::Wanted => perform(Effect::Stop),
+        Phase::Asking | Phase::Summarising(_) => Decision::Wait,
         Phase::Calls(calls) => step_calls(state, policy, turn, calls),
-        Phase::Ready | Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_)
+        Phase::Ready
+        | Phase::Answered(_)
+        | Phase::Failed(_)
+        | Phase::TooLong(_)
+        | Phase::Summarised(..)
+        | Phase::Limited(_)
             if turn.stop != Stop::No =>
         {
             match &turn.halted {
@@ -206,10 +223,13 @@ fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
         }
         Phase::Ready => ask_model(state, policy, turn),
         Phase::Answered(text) => end(EndReason::Done, text.clone()),
-        Phase::Failed(why) => end(
-            EndReason::Failed,
-            state.texts.say("failed", &[("why", why)]),
-        ),
+        Phase::Failed(why) => failed_turn(state, why),
+        Phase::TooLong(why) => {
+            compaction::next(state, policy).unwrap_or_else(|| failed_turn(state, why))
+        }
+        Phase::Summarised(messages, notes) => {
+            compaction::with_notes(state, policy, *messages, notes.as_deref())
+        }
         Phase::Limited(text) => end(EndReason::Limit, text.clone()),
     }
 }
@@ -221,6 +241,11 @@ fn look_at_month(state: &State) -> Decision {
     })
 }
 
+fn failed_turn(state: &State, why: &str) -> Decision {
+    let text = state.texts.say("failed", &[("why", why)]);
+    end(EndReason::Failed, text)
+}
+
 fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
     if policy.limits.month_cents_max > 0 && money::month(state).is_none() {
         return look_at_month(state);
@@ -230,6 +255,9 @@ fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
             limit: name.to_owned(),
             text,
         });
+    }
+    if let Some(first) = compaction::next(state, policy) {
+        return first;
     }
     perform(Effect::AskModel {
         round: state.rounds + 1,

@@ -1,6 +1,6 @@
 //! Texts that depend on a decision: what a model reads when a call does not run, and what a person is asked.
 
-use crate::agent::event::{By, Call, Event, Outcome, Probe, Status, Via};
+use crate::agent::event::{By, Call, CallId, Event, Outcome, Probe, Status, Via};
 use crate::agent::loops::{Found, Pattern};
 use crate::agent::state::{Stage, State};
 use crate::agent::step::Policy;
@@ -113,6 +113,44 @@ pub fn approval_void(verdict: &Verdict) -> String {
         "Not run: what would run now is not what the person approved. {}",
         reasons(verdict, true)
     )
+}
+
+pub const NONE: &str = "none";
+pub const CUT: &str = "\n[the rest is left out]";
+
+/// What stands for a result that was left out.
+pub fn reference(call: &CallId, result: &str) -> String {
+    let (characters, lines) = (result.chars().count(), result.lines().count());
+    format!(
+        "[left out to make room: {characters} characters, {lines} lines; read_output(\"{call}\", 1, 200) shows them]"
+    )
+}
+
+/// A message of the person, in a digest.
+pub fn said(objective: bool, text: &str) -> String {
+    match objective {
+        true => format!("Objective: {text}"),
+        false => format!("Message: {text}"),
+    }
+}
+
+pub fn said_more(messages: usize) -> String {
+    format!("[{messages} older messages are left out]")
+}
+
+pub fn more_files(files: usize) -> String {
+    format!("\n[and {files} more]")
+}
+
+/// In the place of notes that the model did not make.
+pub fn no_notes(before: &str, left_out: usize, calls: &str) -> String {
+    let left_out = match left_out {
+        0 => String::new(),
+        calls => format!("[{calls} older calls are left out]\n"),
+    };
+    format!("{before}\n[there are no notes about the following calls; look again before you rely on anything]\n{left_out}{calls}")
+        .trim_start()
+        .to_owned()
 }
 
 fn reasons(verdict: &Verdict, with_fix: bool) -> String {

@@ -159,6 +159,20 @@ fn describe(record: &Record) -> String {
             format!("{} {}", answer.text, calls.join(" · "))
         }
         Event::ModelFailed { kind, message, .. } => format!("{kind}: {message}"),
+        Event::SummaryGiven {
+            error: Some(why), ..
+        } => format!("none: {why}"),
+        Event::SummaryGiven { text, .. } => text.clone(),
+        Event::Compacted {
+            messages,
+            results,
+            tokens_before,
+            tokens_after,
+            ..
+        } => format!(
+            "{messages} messages and {} results left out, about {tokens_before} → {tokens_after} tokens",
+            results.len()
+        ),
         Event::GateDecided { call, verdict, .. } => {
             let rules: Vec<&str> = verdict
                 .reasons

@@ -86,6 +86,13 @@ pub fn activity(event: &Event) -> Option<String> {
             let first = outcome.output.lines().next().unwrap_or_default();
             Some(format!("← {}", shortened(first)))
         }
+        Event::Compacted {
+            tokens_before,
+            tokens_after,
+            ..
+        } => Some(format!(
+            "✂ the conversation was shortened: about {tokens_before} → {tokens_after} tokens"
+        )),
         Event::Interrupted { .. } => Some("⚡ taken up after an interruption".into()),
         _ => None,
     }

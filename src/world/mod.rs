@@ -35,7 +35,7 @@ pub mod store;
 pub mod workspace;
 
 use crate::agent::event::{
-    Answer, Call, CallId, Event, Expectation, ExpectedFile, Outcome, Probe, Status,
+    Answer, Call, CallId, Event, Expectation, ExpectedFile, Outcome, Probe, Status, Usage,
 };
 use crate::agent::mask::Masks;
 use crate::agent::money::Price;
@@ -45,7 +45,7 @@ use crate::doors::Channels;
 use crate::gate::{self, Approved, GatePolicy};
 use crate::tools::{self, Action, Reach};
 use confine::Sandbox;
-use model::{Delta, Model, Patience, Request};
+use model::{Delta, Model, ModelError, Patience, Request};
 use outputs::Outputs;
 use process::Processes;
 use resolve::Surroundings;
@@ -92,6 +92,15 @@ impl Default for Offers {
         Self {
             reading: raw(false),
             all: raw(true),
+        }
+    }
+}
+
+impl Offers {
+    fn to(&self, write_enabled: bool) -> &RawValue {
+        match write_enabled {
+            true => &self.all,
+            false => &self.reading,
         }
     }
 }
@@ -154,21 +163,29 @@ impl World {
                 messages,
                 write_enabled,
             } => {
-                let tools = if write_enabled {
-                    &self.offers.all
-                } else {
-                    &self.offers.reading
+                let request = Request {
+                    round,
+                    model: &model,
+                    messages: &messages,
+                    tools: self.offers.to(write_enabled),
                 };
-                self.ask_model(
-                    &Request {
-                        round,
-                        model: &model,
-                        messages: &messages,
-                        tools,
-                    },
-                    &scene,
-                )
-                .await
+                self.ask_model(&request, &scene).await
+            }
+            Effect::Summarise {
+                round,
+                model,
+                messages,
+                write_enabled,
+                ..
+            } => {
+                let request = Request {
+                    round,
+                    model: &model,
+                    messages: &messages,
+                    // Not to be called; without them the provider's cache would not know the rest.
+                    tools: self.offers.to(write_enabled),
+                };
+                self.summarise(&request, &scene).await
             }
             Effect::RunTool {
                 call,
@@ -183,11 +200,9 @@ impl World {
 
     async fn ask_model(&self, request: &Request<'_>, scene: &Scene) -> Event {
         let show = |delta| (scene.show)(delta);
-        let answered = tokio::select! {
-            answered = self.model.ask(request, self.patience, &show) => answered,
-            () = scene.cancel.cancelled() => {
-                return Event::ModelFailed { round: request.round, kind: "cancelled".into(), message: "stopped".into(), attempts: 0 };
-            }
+        let asked = self.model.ask(request, self.patience, &show);
+        let Some(answered) = scene.cancel.run_until_cancelled(asked).await else {
+            return stopped(request.round);
         };
         match answered {
             Ok(answer) => Event::ModelAnswered {
@@ -197,12 +212,34 @@ impl World {
                     ..answer
                 },
             },
-            Err((error, attempts)) => Event::ModelFailed {
-                round: request.round,
-                kind: error.kind().into(),
-                message: error.to_string(),
-                attempts,
+            Err((error, attempts)) => no_answer(request.round, &error, attempts),
+        }
+    }
+
+    /// Notes are nothing that the person sees being written. Without an answer the turn fails and can be resumed; only
+    /// what would be refused again is done without notes.
+    async fn summarise(&self, request: &Request<'_>, scene: &Scene) -> Event {
+        let show = |_| ();
+        let asked = self.model.ask(request, self.patience, &show);
+        let Some(answered) = scene.cancel.run_until_cancelled(asked).await else {
+            return stopped(request.round);
+        };
+        match answered {
+            Ok(answer) => Event::SummaryGiven {
+                text: answer.text,
+                cost_micros: self.price.and_then(|price| price.cost(answer.usage)),
+                usage: answer.usage,
+                attempts: answer.attempts,
+                error: None,
             },
+            Err((error, attempts)) if error.is_about_the_request() => Event::SummaryGiven {
+                text: String::new(),
+                usage: Usage::default(),
+                cost_micros: Some(0),
+                attempts,
+                error: Some(error.to_string()),
+            },
+            Err((error, attempts)) => no_answer(request.round, &error, attempts),
         }
     }
 
@@ -353,6 +390,24 @@ fn keep(outputs: &Outputs, call: &CallId, whole: &str) -> String {
     match outputs.keep(call, whole) {
         Ok(()) => format!("\n[{lines} lines in all; read_output(\"{call}\", 1, 200) shows them]"),
         Err(error) => format!("\n[the whole output could not be kept: {error}]"),
+    }
+}
+
+fn stopped(round: u32) -> Event {
+    Event::ModelFailed {
+        round,
+        kind: "cancelled".into(),
+        message: "stopped".into(),
+        attempts: 0,
+    }
+}
+
+fn no_answer(round: u32, error: &ModelError, attempts: u32) -> Event {
+    Event::ModelFailed {
+        round,
+        kind: error.kind().into(),
+        message: error.to_string(),
+        attempts,
     }
 }
 

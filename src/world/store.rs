@@ -344,6 +344,27 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
+fn spent(
+    db: &Connection,
+    session: &str,
+    round: i64,
+    record: &Record,
+    usage: Usage,
+    cost_micros: Option<u64>,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT OR IGNORE INTO spend (session, round, month, input_tokens, cached_tokens, output_tokens, micros) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    db.prepare_cached(sql)?.execute(params![
+        session,
+        round,
+        record.at.month(),
+        usage.input_tokens as i64,
+        usage.cached_tokens as i64,
+        usage.output_tokens as i64,
+        cost_micros.map(|micros| micros as i64)
+    ])?;
+    Ok(())
+}
+
 fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::Result<()> {
     let session = &state.opening.session;
     match &record.event {
@@ -360,18 +381,20 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
             }
         }
         Event::ModelAnswered { round, answer } => {
-            let sql = "INSERT OR IGNORE INTO spend (session, round, month, input_tokens, cached_tokens, output_tokens, micros) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-            let usage = answer.usage;
-            db.prepare_cached(sql)?.execute(params![
-                session,
-                round,
-                record.at.month(),
-                usage.input_tokens as i64,
-                usage.cached_tokens as i64,
-                usage.output_tokens as i64,
-                answer.cost_micros.map(|micros| micros as i64)
-            ])?;
+            let round = i64::from(*round);
+            spent(db, session, round, record, answer.usage, answer.cost_micros)?;
         }
+        // No round: by its line, so that it stands beside the rounds.
+        Event::SummaryGiven {
+            usage, cost_micros, ..
+        } => spent(
+            db,
+            session,
+            -(record.seq as i64),
+            record,
+            *usage,
+            *cost_micros,
+        )?,
         Event::GateDecided { call, verdict, .. } if !verdict.commands.is_empty() => {
             let argvs = verdict.commands.iter().map(|command| {
                 shlex::try_join(command.argv.iter().map(String::as_str)).unwrap_or_default()
@@ -460,7 +483,12 @@ pub fn status(state: &State) -> &'static str {
         Some(turn) if turn.interrupted => "interrupted",
         Some(_) if state.waits_for_person() => "waiting",
         Some(turn) => match turn.phase {
-            Phase::Ready | Phase::Asking | Phase::Calls(_) => "running",
+            Phase::Ready
+            | Phase::Asking
+            | Phase::Calls(_)
+            | Phase::TooLong(_)
+            | Phase::Summarising(_)
+            | Phase::Summarised(..) => "running",
             Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_) => "ending",
         },
     }

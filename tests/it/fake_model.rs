@@ -52,19 +52,34 @@ struct Shared {
     rest: Option<Next>,
     /// The n-th answer of a conversation, however often it is asked for: what a killed program needs.
     recorded: Vec<Next>,
+    /// Decides by what the request says, where the rest does not.
+    decide: Option<Decide>,
+    bodies: Mutex<Vec<String>>,
 }
+
+type Decide = Box<dyn Fn(&Value) -> Next + Send + Sync>;
 
 impl FakeModel {
     pub async fn start(next: Vec<Next>, rest: Option<Next>) -> Self {
-        Self::serve(next, rest, Vec::new()).await
+        Self::serve(next, rest, Vec::new(), None).await
     }
 
     /// Answers by what the conversation already has, as a recording does.
     pub async fn recorded(recorded: Vec<Next>) -> Self {
-        Self::serve(Vec::new(), None, recorded).await
+        Self::serve(Vec::new(), None, recorded, None).await
     }
 
-    async fn serve(next: Vec<Next>, rest: Option<Next>, recorded: Vec<Next>) -> Self {
+    /// Answers by what the request says, and counts four bytes a token: for conversations of which something is left out.
+    pub async fn deciding(decide: impl Fn(&Value) -> Next + Send + Sync + 'static) -> Self {
+        Self::serve(Vec::new(), None, Vec::new(), Some(Box::new(decide))).await
+    }
+
+    async fn serve(
+        next: Vec<Next>,
+        rest: Option<Next>,
+        recorded: Vec<Next>,
+        decide: Option<Decide>,
+    ) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
             .await
             .expect("a port");
@@ -75,6 +90,8 @@ impl FakeModel {
             bodies: Mutex::default(),
             rest,
             recorded,
+            decide,
+            bodies: Mutex::default(),
         });
         let app = Router::new().fallback(answer).with_state(shared.clone());
         tokio::spawn(async move { axum::serve(listener, app).await });
@@ -90,12 +107,24 @@ impl FakeModel {
     pub fn requests(&self) -> Vec<Value> {
         self.shared.requests.lock().expect("no panic").clone()
     }
+
+    /// The same, byte for byte.
+    pub fn bodies(&self) -> Vec<String> {
+        self.shared.bodies.lock().expect("no panic").clone()
+    }
 }
 
 async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
     shared.bodies.lock().expect("no panic").push(body);
     let streamed = request["stream"] == json!(true);
+    let text = String::from_utf8_lossy(&body).into_owned();
+    let tokens = match shared.decide {
+        Some(_) => body.len() as u64 / 4,
+        None => 100,
+    };
+    shared.bodies.lock().expect("no panic").push(text);
+    let decided = shared.decide.as_ref().map(|decide| decide(&request));
     let messages = request["messages"].as_array();
     let answered = messages.map_or(0, |messages| {
         messages.iter().filter(|m| m["role"] == "assistant").count()
@@ -110,6 +139,7 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
         .lock()
         .expect("no panic")
         .pop_front()
+        .or(decided)
         .or_else(|| shared.recorded.get(answered).cloned())
         .or_else(|| shared.rest.clone());
     match next {
@@ -118,8 +148,8 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
             "the test has no more answers",
         )
             .into_response(),
-        Some(Next::Says(text, calls)) if streamed => events(stream(number, &text, &calls)),
-        Some(Next::Says(text, calls)) => whole(number, &text, &calls),
+        Some(Next::Says(text, calls)) if streamed => events(stream(number, tokens, &text, &calls)),
+        Some(Next::Says(text, calls)) => whole(number, tokens, &text, &calls),
         Some(Next::Raw(text)) => events(text),
         Some(Next::Fails(status, retry_after, body)) => {
             let mut response = (
@@ -167,7 +197,7 @@ fn finish(calls: &[(String, Value)]) -> &'static str {
     }
 }
 
-fn stream(number: usize, text: &str, calls: &[(String, Value)]) -> String {
+fn stream(number: usize, tokens: u64, text: &str, calls: &[(String, Value)]) -> String {
     let mut delta = json!({"role": "assistant", "content": text});
     if !calls.is_empty() {
         delta["tool_calls"] = json!(tool_calls(number, calls));
@@ -175,7 +205,7 @@ fn stream(number: usize, text: &str, calls: &[(String, Value)]) -> String {
     let chunks = [
         json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]}),
         json!({"choices": [{"index": 0, "delta": {}, "finish_reason": finish(calls)}]}),
-        json!({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 10}}),
+        json!({"choices": [], "usage": {"prompt_tokens": tokens, "completion_tokens": 10}}),
     ];
     let lines: String = chunks
         .iter()
@@ -184,12 +214,12 @@ fn stream(number: usize, text: &str, calls: &[(String, Value)]) -> String {
     format!("{lines}data: [DONE]\n\n")
 }
 
-fn whole(number: usize, text: &str, calls: &[(String, Value)]) -> Response {
+fn whole(number: usize, tokens: u64, text: &str, calls: &[(String, Value)]) -> Response {
     let message =
         json!({"role": "assistant", "content": text, "tool_calls": tool_calls(number, calls)});
     let body = json!({
         "choices": [{"index": 0, "message": message, "finish_reason": finish(calls)}],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 10},
+        "usage": {"prompt_tokens": tokens, "completion_tokens": 10},
     });
     ([("content-type", "application/json")], body.to_string()).into_response()
 }

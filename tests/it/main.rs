@@ -1,6 +1,7 @@
 //! One integration binary; one file a promise to the user.
 
 mod command_line;
+mod compaction;
 mod confine;
 mod conversation;
 mod crash;

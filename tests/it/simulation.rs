@@ -7,7 +7,7 @@ use crate::support::texts;
 use journeyman::agent::apply::apply;
 use journeyman::agent::event::{
     Answer, Call, CallId, EffectClass, Event, Expectation, ExpectedFile, Inbound, Opening, Outcome,
-    Probe, Record, Status, Timestamp, WorkspaceRef,
+    Probe, Record, Status, Timestamp, Usage, WorkspaceRef,
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -102,6 +102,7 @@ struct Killed;
 
 enum Running {
     Model(u32),
+    Notes(u32),
     Tool(Call, EffectClass),
     Send(u64),
 }
@@ -122,6 +123,8 @@ static SHARED: LazyLock<[Policy; 2]> = LazyLock::new(|| {
         limits: Limits {
             rounds_max: 4,
             calls_max: 3,
+            // So little that it is soon full.
+            context_tokens: 700,
             ..toml::from_str(DEFAULTS).expect("the limits")
         },
         resume,
@@ -344,6 +347,9 @@ impl Simulation {
         if let Event::ApprovalAsked { approval, .. } = &record.event {
             self.last_code.clone_from(approval);
         }
+        if let Event::Compacted { .. } = &record.event {
+            self.last_request.clear();
+        }
         self.journal.push(record);
         Ok(())
     }
@@ -466,6 +472,7 @@ impl Simulation {
                 self.last_request = request;
                 self.running.push(Running::Model(round));
             }
+            Effect::Summarise { round, .. } => self.running.push(Running::Notes(round)),
             Effect::RunTool {
                 call,
                 class,
@@ -492,6 +499,7 @@ impl Simulation {
         let ended = self.running.remove(which % self.running.len());
         let event = match &ended {
             Running::Model(round) => answer(*round, how),
+            Running::Notes(round) => notes(*round, how),
             Running::Tool(call, class) => Event::ToolFinished {
                 call: call.id.clone(),
                 outcome: Outcome {
@@ -797,6 +805,25 @@ fn class_of(call: &Call) -> EffectClass {
     tools::find(&call.tool).map_or(EffectClass::Opaque, |tool| tool.class)
 }
 
+/// Notes of the model, none, or its failure.
+fn notes(round: u32, how: usize) -> Event {
+    if how.is_multiple_of(5) {
+        return Event::ModelFailed {
+            round,
+            kind: "unreachable".into(),
+            message: "nobody answers".into(),
+            attempts: 1,
+        };
+    }
+    Event::SummaryGiven {
+        text: ["Notes.", ""][how % 2].into(),
+        usage: Usage::default(),
+        cost_micros: None,
+        attempts: 1,
+        error: None,
+    }
+}
+
 /// A reply of the model, or its failure.
 fn answer(round: u32, how: usize) -> Event {
     let run = |command: &str| ("run_command", json!({"command": command}).to_string());
@@ -856,9 +883,10 @@ fn answer(round: u32, how: usize) -> Event {
         ("Done.", vec![]),
     ];
     if how % 20 >= replies.len() {
+        let kind = ["unreachable", "context_overflow"][how % 2];
         return Event::ModelFailed {
             round,
-            kind: "unreachable".into(),
+            kind: kind.into(),
             message: "nobody answers".into(),
             attempts: 1,
         };

@@ -3,9 +3,11 @@
 use super::messages::pass_on_steering;
 use super::outbox::say;
 use super::{Illegal, illegal, turn};
+use crate::agent::conversation::Worth;
 use crate::agent::event::{Call, CallId, Outcome, OutgoingKind, Probe, Status};
 use crate::agent::loops::Sight;
 use crate::agent::state::{Pending, Phase, Stage, State, Turn};
+use crate::tools::{self, Action};
 
 pub(super) fn pending<'a>(state: &'a mut State, id: &CallId) -> Result<&'a mut Pending, Illegal> {
     let Phase::Calls(calls) = &mut turn(state)?.phase else {
@@ -109,9 +111,10 @@ pub(super) fn finish_round(state: &mut State) {
         } else {
             String::new()
         };
+        let content = format!("{}{warning}{reminder}", outcome.output);
         state
             .conversation
-            .tool(call, &format!("{}{warning}{reminder}", outcome.output));
+            .tool(call, worth(call, outcome), &content);
     }
     let refused = results
         .iter()
@@ -123,6 +126,16 @@ pub(super) fn finish_round(state: &mut State) {
     tell_progress(state);
     if let Some(turn) = &mut state.turn {
         turn.phase = Phase::Ready;
+    }
+}
+
+fn worth(call: &Call, outcome: &Outcome) -> Worth {
+    let asks = |tool: &tools::Tool| matches!(tool.action, Action::Question(_));
+    match outcome.status {
+        Status::Unknown => Worth::Doubt,
+        Status::Denied => Worth::Word,
+        Status::Done if tools::find(&call.tool).is_some_and(asks) => Worth::Answer,
+        Status::Done | Status::Failed | Status::Cancelled => Worth::Output,
     }
 }
 

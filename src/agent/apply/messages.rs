@@ -57,7 +57,7 @@ pub(super) fn take_message(
             if state.plan.done() == state.plan.steps.len() {
                 state.plan = Default::default();
             }
-            state.conversation.user(&message.text);
+            state.conversation.objective(&message.text);
             state.turn = Some(Turn::begin(state.now, state.plan.done()));
         }
         Reading::Steering => {

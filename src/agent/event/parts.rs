@@ -1,5 +1,6 @@
 //! What events are made of: messages, calls, answers, outcomes.
 
+use crate::agent::conversation::{Kind, Past};
 use crate::agent::plan::Plan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -40,6 +41,11 @@ pub struct Fork {
     pub head: String,
     /// What the model saw, message by message, byte for byte; the system prompt first.
     pub messages: Vec<String>,
+    /// What each of them is, and what remains of those that were left out before.
+    pub kinds: Vec<Kind>,
+    pub past: Past,
+    /// Rounds of the parent: the fork counts on, so that no call is called like one of the parent's.
+    pub rounds: u32,
     pub plan: Plan,
     /// Files that the parent had changed: a commit takes them along.
     pub changed: Vec<String>,

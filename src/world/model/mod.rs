@@ -99,6 +99,21 @@ impl ModelError {
         }
     }
 
+    /// Whether it lies in the request: the server is there, takes the key, and would refuse the same again.
+    pub fn is_about_the_request(&self) -> bool {
+        match self {
+            ModelError::ContextOverflow { .. } | ModelError::Refused { .. } => true,
+            ModelError::Key { .. }
+            | ModelError::UnknownModel { .. }
+            | ModelError::Unreachable { .. }
+            | ModelError::RateLimited { .. }
+            | ModelError::Quota { .. }
+            | ModelError::Server { .. }
+            | ModelError::Truncated { .. }
+            | ModelError::ScriptEnded { .. } => false,
+        }
+    }
+
     /// Whether the same request may succeed a little later.
     fn is_transient(&self) -> bool {
         match self {
