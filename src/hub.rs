@@ -8,10 +8,11 @@ mod damaged;
 pub mod index;
 
 use crate::agent::command::{self, ChatCommand, Said};
-use crate::agent::event::{CallId, Event, Inbound, Opening, Record, WorkspaceRef};
+use crate::agent::event::{CallId, Event, Inbound, OpenQuestion, Opening, Record, WorkspaceRef};
 use crate::agent::prompt;
 use crate::agent::state::State;
 use crate::agent::texts::Texts;
+use crate::agent::wording;
 use crate::history::{inspect, load};
 use crate::session::{Delivery, Session, SessionError, Surface};
 use crate::world::clock;
@@ -345,11 +346,31 @@ impl Hub {
                 }
             }
         }
-        let session = match self.surface.store.active_session(chat)? {
-            Some(session) => session,
-            None => self.open_known(chat, &message.from)?,
+        let store = &self.surface.store;
+        let asking = match command::answers_unnamed(&message) {
+            true => store.asking(chat)?,
+            false => Vec::new(),
         };
+        let session = match (store.active_session(chat)?, asking.first()) {
+            (Some(session), _) => session,
+            (None, Some(session)) => session.clone(),
+            (None, None) => self.open_known(chat, &message.from)?,
+        };
+        message.elsewhere = self.questions_of(asking.iter().filter(|other| **other != session));
         Ok((session, message))
+    }
+
+    /// What sessions wait for, from their journals. One that cannot be read waits for nobody's yes.
+    fn questions_of<'a>(&self, sessions: impl Iterator<Item = &'a String>) -> Vec<OpenQuestion> {
+        let states = sessions.filter_map(|session| self.peek(session).ok());
+        let question = |state: State| {
+            let (call, question) = state.question()?;
+            Some(OpenQuestion {
+                code: question.approval.clone(),
+                what: wording::in_a_line(call),
+            })
+        };
+        states.filter_map(question).collect()
     }
 
     fn chat_of(&self, session: &str) -> Result<String, DeliverError> {

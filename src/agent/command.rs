@@ -1,5 +1,8 @@
 //! What a person's message says: a chat command, or plain words. Pure text in, meaning out.
 
+use crate::agent::event::{Inbound, Via};
+use crate::gate::read_reply;
+
 /// A message, understood as far as that is possible without knowing the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said<'a> {
@@ -85,6 +88,27 @@ fn resume(rest: &str) -> ChatCommand<'_> {
         id: Some(id).filter(|id| !id.is_empty()),
         good_prefix: more.trim().eq_ignore_ascii_case("good-prefix"),
     }
+}
+
+/// Whether a message answers a question and leaves open which one: a bare yes or no, `/approve` or `/deny` without a code.
+pub fn answers_unnamed(message: &Inbound) -> bool {
+    if message.about.is_some() || message.via == Via::Reaction {
+        return false;
+    }
+    match read(&message.text) {
+        Said::Plain(text) => read_reply(text).is_some(),
+        Said::Command(ChatCommand::Approve { code, .. }) => code.is_empty(),
+        Said::Command(ChatCommand::Deny { code, .. }) => !looks_like_code(code),
+        Said::Empty | Said::Command(_) | Said::Unknown(_) => false,
+    }
+}
+
+/// `/deny use pytest`: then all of it is the reason.
+pub fn looks_like_code(word: &str) -> bool {
+    word.len() == 4
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
 fn approve(rest: &str) -> ChatCommand<'_> {

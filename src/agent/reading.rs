@@ -1,10 +1,11 @@
 //! What a person's message means here and now: an objective, steering, an answer, a command.
 
-use crate::agent::command::{self, ChatCommand, Said};
-use crate::agent::event::{By, EndReason, Event, Inbound, Reading, Via};
+use crate::agent::command::{self, ChatCommand, Said, looks_like_code};
+use crate::agent::event::{By, EndReason, Event, Inbound, OpenQuestion, Reading, Via};
 use crate::agent::money;
 use crate::agent::state::{Phase, Question, State, Turn};
 use crate::agent::step::Policy;
+use crate::agent::wording;
 use crate::gate::{Reply, read_reply};
 
 /// The event that takes the oldest unread message, or `None` where there is none to take now.
@@ -23,6 +24,9 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
             "",
             say(state, "unreadable", &[("kind", kind)]),
         ));
+    }
+    if let Some(which) = which_one(state, policy, message) {
+        return Some(taken(message, Reading::Ignored, Some(which)));
     }
     match command::read(&message.text) {
         Said::Command(command) => Some(take_command(state, policy, message, command)),
@@ -69,6 +73,35 @@ pub fn audit(state: &State) -> Option<&Inbound> {
         Said::Command(ChatCommand::Audit)
     );
     (theirs && asks && message.unreadable.is_none()).then_some(message)
+}
+
+/// With two questions open in one chat, an answer that names none answers nothing, and is asked which one it is for
+/// (behaviour, section 1).
+fn which_one(state: &State, policy: &Policy, message: &Inbound) -> Option<String> {
+    let own = state.question().map(|(call, question)| OpenQuestion {
+        code: question.approval.clone(),
+        what: wording::in_a_line(call),
+    });
+    let stops = own.is_none() && state.turn.is_some() && is_stop_word(&message.text);
+    let open: Vec<&OpenQuestion> = own.iter().chain(&message.elsewhere).collect();
+    if message.elsewhere.is_empty() || open.len() < 2 || stops || state.listening().is_some() {
+        return None;
+    }
+    let line = |open: &&OpenQuestion| {
+        let what = policy.masks.apply(open.what.clone());
+        say(
+            state,
+            "which_line",
+            &[("code", &open.code), ("what", &what)],
+        )
+    };
+    let list = open.iter().map(line).collect::<Vec<_>>().join("\n");
+    let count = open.len().to_string();
+    Some(say(
+        state,
+        "which_question",
+        &[("count", &count), ("list", &list)],
+    ))
 }
 
 fn say(state: &State, name: &str, values: &[(&str, &str)]) -> String {
@@ -274,14 +307,6 @@ fn deny(state: &State, message: &Inbound, code: &str, reason: Option<&str>) -> E
         by: by(message),
         reason: reason.map(str::to_owned),
     }
-}
-
-/// `/deny use pytest`: then all of it is the reason.
-fn looks_like_code(word: &str) -> bool {
-    word.len() == 4
-        && word
-            .bytes()
-            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
 /// With one question open, a command without a code means that one.

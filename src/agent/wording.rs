@@ -248,6 +248,21 @@ fn what_would_run(call: &Call, verdict: &Verdict) -> String {
     }
 }
 
+/// What a question is about, on one line: enough to tell it from another one.
+pub fn in_a_line(call: &Call) -> String {
+    const CHARS_MAX: usize = 120;
+    let command = call
+        .json()
+        .ok()
+        .and_then(|arguments| Some(arguments.get("command")?.as_str()?.to_owned()));
+    let what = command.unwrap_or_else(|| format!("{} {}", call.tool, call.arguments));
+    let line = visible(&what.replace(['\n', '\t'], " "));
+    match line.char_indices().nth(CHARS_MAX) {
+        None => line,
+        Some((end, _)) => format!("{}…", &line[..end]),
+    }
+}
+
 /// The text as something that is quoted, and that nothing in it can end, hide or turn around: what the person reads is
 /// what they approve.
 fn quoted(text: &str) -> String {

@@ -180,6 +180,18 @@ impl Store {
         })
     }
 
+    /// The sessions of a chat that have a question open.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn asking(&self, chat: &str) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT id FROM sessions WHERE chat = ?1 AND question IS NOT NULL ORDER BY id";
+        self.with("look up the questions in", |db| {
+            let mut rows = db.prepare_cached(sql)?;
+            rows.query_map([chat], |row| row.get(0))?.collect()
+        })
+    }
+
     /// The session of a chat whose open question stands in this message of ours.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Between the doors and the sessions: duplicates, a failing database, a session that broke.
 
 use crate::support::{OWNER, Rig, run_command, says, texts};
-use journeyman::agent::event::{Event, Inbound, Timestamp};
+use journeyman::agent::event::{Event, Inbound, OutgoingKind, Reading, Timestamp};
 use journeyman::agent::texts::{ENGLISH, Texts};
 use journeyman::history::load;
 use journeyman::hub::DeliverError;
@@ -109,4 +109,64 @@ async fn a_clock_that_is_set_back_after_new_opens_one_session_and_no_more() {
     orders.sort_unstable();
     orders.dedup();
     assert_eq!(orders.len(), 4, "no place is given twice: {orders:?}");
+}
+
+/// Two sessions of one chat wait for an answer each.
+async fn two_questions() -> (Rig, String, String) {
+    let mut rig = Rig::new(&[run_command("echo ran >> proof.txt"), says("It ran.")]);
+    rig.say("the first").await;
+    let (first, _) = rig.question().await;
+    rig.say("/agent the second").await;
+    let (second, _) = rig.question().await;
+    (rig, first, second)
+}
+
+fn runs(rig: &Rig) -> usize {
+    let proof = std::fs::read_to_string(rig.workspace().join("proof.txt"));
+    proof.unwrap_or_default().lines().count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bare_answer_to_two_questions_answers_none_and_is_asked_which_one() {
+    let (mut rig, first, second) = two_questions().await;
+    for bare in ["yes", "👍", "no", "/approve", "/deny use make"] {
+        rig.say(bare).await;
+        let reply = rig
+            .until(|event| match event {
+                Event::MessageTaken {
+                    reading: Reading::Ignored,
+                    reply,
+                    ..
+                } => reply.clone(),
+                Event::ApprovalGiven { .. } | Event::ApprovalRefused { .. } => {
+                    panic!("{bare} answered a question")
+                }
+                _ => None,
+            })
+            .await;
+        for code in [&first, &second] {
+            let line = format!("{code}: echo ran >> proof.txt");
+            assert!(reply.contains(&line), "{reply}");
+        }
+    }
+    assert_eq!(runs(&rig), 0);
+    rig.say(&format!("/approve {first}")).await;
+    rig.answer().await;
+    assert_eq!(runs(&rig), 1);
+    // Only one is left: now a bare yes says enough.
+    rig.say(&format!("/approve {second}")).await;
+    rig.answer().await;
+    assert_eq!(runs(&rig), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_new_a_bare_yes_reaches_the_only_question_that_is_open() {
+    let mut rig = Rig::new(&[run_command("echo ran >> proof.txt"), says("It ran.")]);
+    rig.say("the first").await;
+    rig.question().await;
+    rig.say("/new").await;
+    rig.message(OutgoingKind::Notice).await;
+    rig.say("yes").await;
+    assert_eq!(rig.answer().await, "It ran.");
+    assert_eq!(rig.journals().len(), 1);
 }

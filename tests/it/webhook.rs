@@ -211,6 +211,37 @@ async fn a_question_is_answered_by_a_reaction_or_a_quote_and_by_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn with_three_questions_open_a_reaction_a_quote_and_a_button_answer_one_each() {
+    let command = json!({"tool": "run_command", "arguments": {"command": "frobnicate now"}});
+    let mut front = Front::new(json!([{"calls": [command]}, {"text": "Done."}])).await;
+    let mut questions = Vec::new();
+    for id in ["wamid.1", "wamid.2", "wamid.3"] {
+        front.says(id, "/agent frobnicate").await;
+        questions.push(front.hears().await);
+    }
+    front.says("wamid.4", "yes").await;
+    let which = front.hears().await.text;
+    assert!(which.contains("3 questions are open"), "{which}");
+    assert_eq!(which.matches("frobnicate now").count(), 3, "{which}");
+    let reaction = about("wamid.5", &questions[0].id, json!({"emoji": "👍"}));
+    let quote = about("wamid.6", &questions[1].id, json!({"body": "no"}));
+    let (id, title) = questions[2].buttons[2].clone();
+    let button = button_webhook("100", ANA, "wamid.7", &questions[2].id, (&id, &title));
+    for (answer, word, asked) in [
+        (reaction, "Approved", 0),
+        (quote, "Denied", 1),
+        (button, "Denied", 2),
+    ] {
+        let code = questions[asked].buttons[2].0.replace("/deny ", "");
+        assert!(which.contains(&code), "{which}");
+        assert_eq!(front.signed(answer).await, 200);
+        let told = front.hears().await.text;
+        assert!(told.contains(word) && told.contains(&code), "{told}");
+        assert_eq!(front.hears().await.text, "Done.");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_bad_or_missing_signature_is_401_and_nothing_happens() {
     let front = Front::new(json!([])).await;
     let body = text_webhook("100", ANA, "wamid.1", "hello");

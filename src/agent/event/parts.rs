@@ -79,10 +79,21 @@ pub struct Inbound {
     /// Its place in its chat: more than that of every message before it, whatever the clock says; 0 where nobody counted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub order: u64,
+    /// Questions that other sessions of the chat have open, where the message says yes or no and not to which.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<OpenQuestion>,
 }
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// A question that waits in another session of the same chat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenQuestion {
+    pub code: String,
+    /// What would run, on one line.
+    pub what: String,
 }
 
 impl Inbound {
@@ -96,6 +107,7 @@ impl Inbound {
             about: None,
             unreadable: None,
             order: 0,
+            elsewhere: Vec::new(),
         }
     }
 }
