@@ -12,7 +12,11 @@ pub fn is_possible(state: &State) -> bool {
         turn.stop == Stop::No
             && match turn.phase {
                 Phase::Ready | Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_) => true,
-                Phase::Asking | Phase::Calls(_) => false,
+                Phase::Asking
+                | Phase::Calls(_)
+                | Phase::TooLong(_)
+                | Phase::Summarising(_)
+                | Phase::Summarised(..) => false,
             }
     });
     settled && state.unread.is_empty() && state.steering.is_empty()

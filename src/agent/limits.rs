@@ -107,8 +107,10 @@ pub fn is_by_clock(state: &State, limit: &str) -> bool {
 
 fn works(state: &State) -> bool {
     state.turn.as_ref().is_some_and(|turn| {
-        matches!(turn.phase, Phase::Asking | Phase::Calls(_))
-            && !turn.interrupted
+        matches!(
+            turn.phase,
+            Phase::Asking | Phase::Summarising(_) | Phase::Calls(_)
+        ) && !turn.interrupted
             && turn.stop == Stop::No
             && !state.waits_for_person()
     })

@@ -160,6 +160,7 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
     Some(match event {
         Event::ModelAnswered { .. }
         | Event::ModelFailed { .. }
+        | Event::SummaryGiven { .. }
         | Event::SendFinished { .. }
         | Event::SessionStarted(_)
         | Event::TailSetAside { .. }

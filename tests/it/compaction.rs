@@ -130,6 +130,7 @@ impl History {
             policy_digest: String::new(),
             model: "m".into(),
             sandbox: String::new(),
+            fork: None,
         };
         let first = line(1, Event::SessionStarted(Box::new(opening)));
         Self {

@@ -47,7 +47,6 @@ pub struct FakeModel {
 struct Shared {
     next: Mutex<VecDeque<Next>>,
     requests: Mutex<Vec<Value>>,
-    bodies: Mutex<Vec<Bytes>>,
     /// Given once the list is used up.
     rest: Option<Next>,
     /// The n-th answer of a conversation, however often it is asked for: what a killed program needs.
@@ -87,7 +86,6 @@ impl FakeModel {
         let shared = Arc::new(Shared {
             next: Mutex::new(next.into()),
             requests: Mutex::default(),
-            bodies: Mutex::default(),
             rest,
             recorded,
             decide,
@@ -96,11 +94,6 @@ impl FakeModel {
         let app = Router::new().fallback(answer).with_state(shared.clone());
         tokio::spawn(async move { axum::serve(listener, app).await });
         Self { base_url, shared }
-    }
-
-    /// Every request body so far, as it came.
-    pub fn bodies(&self) -> Vec<Bytes> {
-        self.shared.bodies.lock().expect("no panic").clone()
     }
 
     /// Every request body so far, parsed.
@@ -116,7 +109,6 @@ impl FakeModel {
 
 async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-    shared.bodies.lock().expect("no panic").push(body);
     let streamed = request["stream"] == json!(true);
     let text = String::from_utf8_lossy(&body).into_owned();
     let tokens = match shared.decide {

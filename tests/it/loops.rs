@@ -181,6 +181,7 @@ impl<'a> Player<'a> {
                             retry_at: None,
                         }),
                         Effect::Stop => {}
+                        Effect::Summarise { .. } => unreachable!("no trace outgrows a window"),
                     }
                 }
                 Decision::Wait => match self.running.pop() {

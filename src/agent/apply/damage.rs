@@ -35,6 +35,10 @@ pub(super) fn lose_tail(state: &mut State, lost: Lost<'_>) {
                 turn.phase = Phase::Ready;
                 turn.round = turn.round.saturating_sub(1);
             }
+            // Notes are asked for again, and that something is too long is known.
+            Phase::TooLong(_) | Phase::Summarising(_) | Phase::Summarised(..) => {
+                turn.phase = Phase::Ready;
+            }
             Phase::Ready | Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_) => {}
         }
         let ends = matches!(

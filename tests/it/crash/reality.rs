@@ -146,6 +146,7 @@ impl Reality {
                 ..
             } => self.run(&call.into_inner(), class, approval, &scene).await,
             Effect::Send { outgoing } => self.send(&outgoing),
+            Effect::Summarise { .. } => unreachable!("no script outgrows a window"),
             Effect::Stop => Some(Event::StopAsked),
         }
     }
@@ -396,7 +397,7 @@ impl Reality {
             Effect::Send { outgoing } => {
                 (format!(r#""send_started","send":{},"#, outgoing.send), true)
             }
-            Effect::Stop => return,
+            Effect::Stop | Effect::Summarise { .. } => return,
         };
         let bytes = match durable {
             true => self.fate.durable(journal),
