@@ -57,6 +57,10 @@ pub struct Limits {
     pub command_file_bytes_max: u64,
     /// Address space of one process of a command, in bytes.
     pub command_memory_bytes_max: u64,
+    /// A file that a checkpoint holds, in bytes; larger ones are left out, and that is said.
+    pub checkpoint_file_bytes_max: u64,
+    /// Checkpoints that a session keeps; older ones go, except the first.
+    pub checkpoints_max: usize,
 }
 
 /// The numbers that are compiled in.

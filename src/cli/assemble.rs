@@ -38,7 +38,7 @@ pub fn assemble(
     model: Model,
     workspace: PickWorkspace,
 ) -> Result<Assembly, CliError> {
-    let policy = settings.policy()?;
+    let policy = Arc::new(settings.policy()?);
     let data_dir = &settings.data_dir;
     let mut private = fs::DirBuilder::new();
     private
@@ -71,6 +71,7 @@ pub fn assemble(
             whatsapp: settings.whatsapp.as_ref().map(graph),
         },
         masks: policy.masks.clone(),
+        policy: policy.clone(),
         data_dir: data_dir.clone(),
         send_attempts_max: limits.send_attempts_max,
         offers: Offers::default(),
@@ -80,7 +81,7 @@ pub fn assemble(
     let surface = Surface {
         outside: world.clone(),
         world,
-        policy: Arc::new(policy),
+        policy,
         store,
         observers: Observers::default(),
         shutdown: shutdown.clone(),

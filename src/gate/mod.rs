@@ -39,6 +39,7 @@ mod words;
 pub use approved::{Approved, Authority, Circumstances, Runnable, Ticket, admit, digest};
 pub use explain::Explanation;
 pub use judge::{judge, wants};
+pub use paths::names_secret;
 pub use policy::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 pub use reply::{Reply, read_reply};
 

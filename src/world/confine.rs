@@ -177,7 +177,8 @@ impl Sandbox {
         self.prepared.temp(workspace)
     }
 
-    /// Prepares the confinement of one command.
+    /// Prepares the confinement of one command. `own`: folders of the program's own that this one command may write, in
+    /// spite of all that is left out.
     ///
     /// `temp` is [`Temp::shared`].
     ///
@@ -187,13 +188,14 @@ impl Sandbox {
         &self,
         workspace: &Path,
         temp: &Path,
+        own: &[PathBuf],
         needs: Needs,
         limit: Duration,
     ) -> Result<Enclosure, String> {
         let (ruleset, filters) = match self.mode {
             Mode::Off => (None, Arc::default()),
             Mode::Required | Mode::BestEffort => (
-                self.ruleset(workspace, temp, needs)?,
+                self.ruleset(workspace, temp, own, needs)?,
                 self.filters(needs.network)?,
             ),
         };
@@ -210,6 +212,7 @@ impl Sandbox {
         &self,
         workspace: &Path,
         temp: &Path,
+        own: &[PathBuf],
         needs: Needs,
     ) -> Result<Option<OwnedFd>, String> {
         if self.landlock_abi == 0 {
@@ -230,6 +233,7 @@ impl Sandbox {
         self.prepared.ruleset(&Plan {
             read,
             write,
+            own: own.iter().map(PathBuf::as_path).collect(),
             devices: DEVICES.iter().map(Path::new).collect(),
             denied,
             read_only: self.read_only.iter().map(PathBuf::as_path).collect(),

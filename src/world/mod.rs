@@ -29,6 +29,8 @@ pub mod outputs;
 pub mod process;
 /// Facts for the gate.
 pub mod resolve;
+/// The workspace's content, as git trees.
+pub mod snapshot;
 /// SQLite, derived from journals.
 pub mod store;
 /// The one file opening.
@@ -40,7 +42,7 @@ use crate::agent::event::{
 use crate::agent::mask::Masks;
 use crate::agent::money::Price;
 use crate::agent::state::Outgoing;
-use crate::agent::step::{Effect, Look};
+use crate::agent::step::{Effect, Look, Policy};
 use crate::doors::Channels;
 use crate::gate::{self, Approved, GatePolicy};
 use crate::tools::{self, Action, Reach};
@@ -71,6 +73,7 @@ pub struct World {
     pub sandbox: Arc<Sandbox>,
     pub channels: Channels,
     pub masks: Masks,
+    pub policy: Arc<Policy>,
     pub data_dir: PathBuf,
     /// Tries for one message, each with the channel's own retries.
     pub send_attempts_max: u32,

@@ -116,6 +116,10 @@ pub struct Processes {
     sandbox: Arc<Sandbox>,
     /// What may be written.
     workspace: PathBuf,
+    /// Folders of the program's own that may be written too.
+    own: Vec<PathBuf>,
+    /// Kept of each end of a stream.
+    end_bytes: usize,
     cancel: CancellationToken,
 }
 
@@ -132,7 +136,19 @@ impl Processes {
             workspace: workspace
                 .canonicalize()
                 .unwrap_or_else(|_| workspace.into()),
+            own: Vec::new(),
+            end_bytes: CAPTURE_END_BYTES,
             cancel,
+        }
+    }
+
+    /// The same for work of the program's own, not of a model: it may also write `folder`, and its output is kept up to
+    /// `end_bytes` at each end.
+    pub fn with_own(&self, folder: &Path, end_bytes: usize) -> Self {
+        Self {
+            own: vec![folder.canonicalize().unwrap_or_else(|_| folder.into())],
+            end_bytes,
+            ..self.clone()
         }
     }
 
@@ -231,14 +247,16 @@ impl Processes {
 
     /// The one function that starts a process.
     async fn start(&self, launch: Launch, temp: &Temp, started: Instant) -> Finished {
-        let enclosure =
-            match self
-                .sandbox
-                .enclose(&self.workspace, temp.shared(), launch.needs, launch.timeout)
-            {
-                Ok(enclosure) => enclosure,
-                Err(why) => return refused(why, started),
-            };
+        let enclosure = match self.sandbox.enclose(
+            &self.workspace,
+            temp.shared(),
+            &self.own,
+            launch.needs,
+            launch.timeout,
+        ) {
+            Ok(enclosure) => enclosure,
+            Err(why) => return refused(why, started),
+        };
         let mut command = Command::new(&launch.program);
         command
             .args(&launch.args)
@@ -267,8 +285,8 @@ impl Processes {
                 let _ = pipe.write_all(&bytes).await;
             }
         };
-        let stdout = Reader::start(kept.0.stdout.take());
-        let stderr = Reader::start(kept.0.stderr.take());
+        let stdout = Reader::start(kept.0.stdout.take(), self.end_bytes);
+        let stderr = Reader::start(kept.0.stderr.take(), self.end_bytes);
         let exit = {
             let ended = async { tokio::join!(kept.0.wait(), writer).0 };
             tokio::select! {
@@ -302,6 +320,18 @@ impl Processes {
         cwd: &Path,
         args: &[&str],
         stdin: Option<Vec<u8>>,
+    ) -> Finished {
+        self.git_with(call, cwd, args, stdin, &[]).await
+    }
+
+    /// The same with variables of its own.
+    pub async fn git_with(
+        &self,
+        call: &CallId,
+        cwd: &Path,
+        args: &[&str],
+        stdin: Option<Vec<u8>>,
+        variables: &[(String, String)],
     ) -> Finished {
         const NEUTRAL: &[&str] = &[
             "--no-pager",
@@ -343,7 +373,9 @@ impl Processes {
             cwd: cwd.to_owned(),
             env: env
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .to_vec(),
+                .into_iter()
+                .chain(variables.iter().cloned())
+                .collect(),
             timeout: GIT_TIMEOUT,
             stdin,
             needs: Needs {
@@ -383,18 +415,18 @@ impl Capture {
         format!("{head}{mark}{}", String::from_utf8_lossy(&self.tail))
     }
 
-    fn push(&mut self, bytes: &[u8]) {
-        let to_head = bytes.len().min(CAPTURE_END_BYTES - self.head.len());
+    fn push(&mut self, bytes: &[u8], end_bytes: usize) {
+        let to_head = bytes.len().min(end_bytes - self.head.len());
         self.head.extend_from_slice(&bytes[..to_head]);
         self.tail.extend_from_slice(&bytes[to_head..]);
         // Cut only now and then: at most twice the tail is held.
-        if self.tail.len() > 2 * CAPTURE_END_BYTES {
-            self.trim();
+        if self.tail.len() > 2 * end_bytes {
+            self.trim(end_bytes);
         }
     }
 
-    fn trim(&mut self) {
-        let excess = self.tail.len().saturating_sub(CAPTURE_END_BYTES);
+    fn trim(&mut self, end_bytes: usize) {
+        let excess = self.tail.len().saturating_sub(end_bytes);
         self.tail.drain(..excess);
         self.omitted_bytes += excess as u64;
     }
@@ -418,12 +450,16 @@ impl Drop for Kept {
     }
 }
 
-async fn capture(pipe: Option<impl AsyncRead + Unpin>, captured: Arc<Mutex<Capture>>) {
+async fn capture(
+    pipe: Option<impl AsyncRead + Unpin>,
+    captured: Arc<Mutex<Capture>>,
+    end_bytes: usize,
+) {
     let Some(mut pipe) = pipe else { return };
     let mut buffer = vec![0; 16 * 1024];
     // An error on a pipe means that its other end is gone: what was read stands.
     while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
-        lock(&captured).push(&buffer[..read]);
+        lock(&captured).push(&buffer[..read], end_bytes);
     }
 }
 
@@ -436,13 +472,18 @@ fn lock(captured: &Mutex<Capture>) -> MutexGuard<'_, Capture> {
 struct Reader {
     task: JoinHandle<()>,
     captured: Arc<Mutex<Capture>>,
+    end_bytes: usize,
 }
 
 impl Reader {
-    fn start(pipe: Option<impl AsyncRead + Unpin + Send + 'static>) -> Self {
+    fn start(pipe: Option<impl AsyncRead + Unpin + Send + 'static>, end_bytes: usize) -> Self {
         let captured = Arc::new(Mutex::new(Capture::default()));
-        let task = tokio::spawn(capture(pipe, captured.clone()));
-        Self { task, captured }
+        let task = tokio::spawn(capture(pipe, captured.clone(), end_bytes));
+        Self {
+            task,
+            captured,
+            end_bytes,
+        }
     }
 
     /// What there is; a process that left the group and still holds the pipe is not waited for.
@@ -454,7 +495,7 @@ impl Reader {
             self.task.abort();
         }
         let mut captured = std::mem::take(&mut *lock(&self.captured));
-        captured.trim();
+        captured.trim(self.end_bytes);
         captured
     }
 }

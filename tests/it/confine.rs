@@ -707,7 +707,7 @@ async fn what_confinement_costs() {
             let (work, outside) = (cage.path("work"), cage.path("outside"));
             assert!(
                 sandbox
-                    .enclose(&work, &outside, Needs::default(), limit)
+                    .enclose(&work, &outside, &[], Needs::default(), limit)
                     .is_ok()
             );
         }

@@ -23,5 +23,6 @@ mod simulation;
 mod support;
 mod tidy;
 mod tools;
+mod undo;
 mod webhook;
 mod whatsapp;

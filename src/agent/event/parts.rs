@@ -199,6 +199,40 @@ impl fmt::Display for CallId {
     }
 }
 
+/// The workspace's content at one time: the id of a git tree. Equal ids, equal files.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TreeId(pub String);
+
+impl fmt::Display for TreeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Files that a checkpoint does not hold, because they are secret, too large or no plain files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    pub count: usize,
+    /// The first of them, with the reason.
+    pub names: Vec<String>,
+}
+
+impl LeftOut {
+    const NAMES_MAX: usize = 20;
+
+    pub fn add(&mut self, name: &str, why: &str) {
+        self.count += 1;
+        if self.names.len() < Self::NAMES_MAX {
+            self.names.push(format!("{name} ({why})"));
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
 /// A model's whole reply.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {

@@ -39,7 +39,7 @@ struct Ruleset {
 /// What one ruleset is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct OwnedPlan {
-    paths: [Vec<PathBuf>; 5],
+    paths: [Vec<PathBuf>; 6],
     network: bool,
     unix_sockets: bool,
 }
@@ -143,6 +143,7 @@ impl OwnedPlan {
                 owned(&plan.read),
                 owned(&plan.write),
                 owned(&plan.devices),
+                owned(&plan.own),
                 owned(&plan.denied),
                 owned(&plan.read_only),
             ],
@@ -153,7 +154,8 @@ impl OwnedPlan {
 }
 
 fn roots(plan: &Plan<'_>) -> Vec<Option<Stamp>> {
-    let roots = plan.read.iter().chain(&plan.write).chain(&plan.devices);
+    let roots = plan.read.iter().chain(&plan.write);
+    let roots = roots.chain(&plan.devices).chain(&plan.own);
     roots.map(|path| Stamp::of(path)).collect()
 }
 

@@ -38,6 +38,8 @@ pub struct Plan<'a> {
     pub read: Vec<&'a Path>,
     pub write: Vec<&'a Path>,
     pub devices: Vec<&'a Path>,
+    /// To be written although it lies below what is left out.
+    pub own: Vec<&'a Path>,
     /// Left out of all of the above.
     pub denied: Vec<&'a Path>,
     /// Left out of what may be written.
@@ -129,6 +131,9 @@ pub fn ruleset(plan: &Plan<'_>) -> Result<Made, String> {
     }
     for path in &plan.write {
         grants = grants.add(path, Right::Write).map_err(fail)?;
+    }
+    for path in &plan.own {
+        grants = grants.rule(path, Right::Write).map_err(fail)?;
     }
     Ok(Made {
         ruleset: grants.ruleset.into(),
