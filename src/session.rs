@@ -4,7 +4,9 @@
 //! for its word that they are on disk. A session that waits for a person ends here: no task, no connection.
 
 use crate::agent::apply::{Illegal, apply};
-use crate::agent::event::{CallId, Event, Inbound, Record, Timestamp};
+use crate::agent::event::{
+    CallId, CheckpointTaken, Event, Inbound, Moment, Record, Restored, Timestamp,
+};
 use crate::agent::limits;
 use crate::agent::recovery;
 use crate::agent::state::State;
@@ -82,6 +84,9 @@ enum Doing {
     Model(u32),
     Tool(CallId),
     Send(u64),
+    Checkpoint(u64, Moment),
+    PutBack,
+    Diff,
 }
 
 impl Session {
@@ -212,6 +217,9 @@ impl Session {
             }
             Effect::RunTool { call, .. } => Doing::Tool(call.get().id.clone()),
             Effect::Send { outgoing } => Doing::Send(outgoing.send),
+            Effect::Checkpoint { number, moment, .. } => Doing::Checkpoint(*number, *moment),
+            Effect::PutBack { .. } => Doing::PutBack,
+            Effect::Diff { .. } => Doing::Diff,
         };
         let opening = self.state.opening.clone();
         let observers = self.surface.observers.clone();
@@ -247,6 +255,13 @@ impl Session {
                 }
             }
             Doing::Tool(call) => broken_tool(call),
+            Doing::Checkpoint(number, moment) => broken_checkpoint(number, moment),
+            Doing::PutBack => Event::PutBack {
+                restored: Restored::Failed { why: BROKEN.into() },
+            },
+            Doing::Diff => Event::DiffShown {
+                text: BROKEN.into(),
+            },
             Doing::Send(send) => Event::SendFinished {
                 ids: Vec::new(),
                 retry_at: None,
@@ -322,6 +337,19 @@ impl Session {
         self.project();
         Ok(())
     }
+}
+
+const BROKEN: &str = "it broke (a bug of Journeyman)";
+
+fn broken_checkpoint(number: u64, moment: Moment) -> Event {
+    Event::Checkpoint(CheckpointTaken {
+        number,
+        moment,
+        tree: None,
+        left_out: Default::default(),
+        dropped: Vec::new(),
+        error: Some(BROKEN.into()),
+    })
 }
 
 async fn until(alarm: Option<Duration>) {

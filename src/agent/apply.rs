@@ -5,6 +5,8 @@
 
 /// How the calls of a round go.
 mod calls;
+/// Trees of the workspace.
+mod checkpoints;
 /// How the conversation gets shorter.
 mod compaction;
 /// Damage: of this journal, of another one.
@@ -14,6 +16,7 @@ mod messages;
 /// What is on its way to the chat.
 mod outbox;
 
+use crate::agent::checkpoints::Wish;
 use crate::agent::event::{
     Answer, Call, CallId, EndReason, Event, Outcome, OutgoingKind, Record, Usage,
 };
@@ -99,6 +102,17 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         } => refuse(state, approval, by, reason.as_deref()),
         Event::ApprovalExpired { approval } => expire(state, approval),
         Event::Cancelled { by } => cancel(state, by),
+        Event::UndoAsked { by, way, force } => {
+            let (way, force, from) = (*way, *force, None);
+            checkpoints::wish(state, by, Wish::Back { way, force, from })
+        }
+        Event::DiffAsked { by } => checkpoints::wish(state, by, Wish::Diff),
+        Event::CheckpointStarted { .. } | Event::PutBackStarted { .. } | Event::DiffStarted => {
+            checkpoints::start(state)
+        }
+        Event::Checkpoint(taken) => checkpoints::taken(state, taken),
+        Event::PutBack { restored } => checkpoints::put_back(state, restored),
+        Event::DiffShown { text } => checkpoints::shown(state, text),
         Event::Resumed { by } => resume(state, by),
         Event::CallExamined {
             call,
@@ -405,6 +419,7 @@ fn interrupt(
     sending: bool,
 ) -> Result<(), Illegal> {
     let halts = recovery::halts(state);
+    checkpoints::interrupt(state);
     for id in calls {
         let pending = pending(state, id)?;
         let Stage::Running(facts) = &pending.stage else {

@@ -38,6 +38,16 @@ pub enum ChatCommand<'a> {
     },
     Audit,
     Cost,
+    /// `/undo [N] [force]`.
+    Undo {
+        rounds: Result<usize, &'a str>,
+        force: bool,
+    },
+    /// `/redo [force]`.
+    Redo {
+        force: bool,
+    },
+    Diff,
 }
 
 const NAMES: &[&str] = &[
@@ -48,9 +58,12 @@ const NAMES: &[&str] = &[
     "/cancel",
     "/cost",
     "/deny",
+    "/diff",
     "/help",
     "/new",
+    "/redo",
     "/stop",
+    "/undo",
 ];
 
 /// Reads a message.
@@ -76,6 +89,11 @@ pub fn read(text: &str) -> Said<'_> {
         ("/deny", _) => deny(rest),
         ("/audit", _) => ChatCommand::Audit,
         ("/cost", _) => ChatCommand::Cost,
+        ("/diff", _) => ChatCommand::Diff,
+        ("/undo", _) => undo(rest),
+        ("/redo", _) => ChatCommand::Redo {
+            force: rest.eq_ignore_ascii_case("force"),
+        },
         // A path such as `/etc/hosts is wrong` is plain text, not a command.
         _ if name[1..].contains('/') => return Said::Plain(text),
         _ => return Said::Unknown(name),
@@ -127,6 +145,19 @@ fn deny(rest: &str) -> ChatCommand<'_> {
     }
 }
 
+/// A number of rounds from 1, or the word that is none.
+fn undo(rest: &str) -> ChatCommand<'_> {
+    let (mut rounds, mut force) = (Ok(1), false);
+    for word in rest.split_whitespace() {
+        match word.parse::<usize>() {
+            _ if word.eq_ignore_ascii_case("force") => force = true,
+            Ok(number @ 1..) => rounds = Ok(number),
+            _ => rounds = Err(word),
+        }
+    }
+    ChatCommand::Undo { rounds, force }
+}
+
 /// The names of commands that look most like `name`.
 pub fn nearest(name: &str) -> Vec<&'static str> {
     let mut scored: Vec<_> = NAMES
@@ -162,6 +193,27 @@ mod tests {
             })
         );
         assert_eq!(read("/helpp"), Said::Unknown("/helpp"));
+        assert_eq!(
+            read("/undo"),
+            Said::Command(ChatCommand::Undo {
+                rounds: Ok(1),
+                force: false
+            })
+        );
+        assert_eq!(
+            read("/undo 2 force"),
+            Said::Command(ChatCommand::Undo {
+                rounds: Ok(2),
+                force: true
+            })
+        );
+        assert_eq!(
+            read("/undo all"),
+            Said::Command(ChatCommand::Undo {
+                rounds: Err("all"),
+                force: false
+            })
+        );
         assert_eq!(nearest("/helpp"), ["/help"]);
         assert_eq!(nearest("/agent-resum")[0], "/agent-resume");
     }

@@ -11,6 +11,7 @@ mod timestamp;
 pub use parts::*;
 pub use timestamp::Timestamp;
 
+use crate::agent::checkpoints::Way;
 use crate::agent::money::Spend;
 use crate::agent::plan::Plan;
 use crate::gate::{Facts, Pattern, Verdict};
@@ -57,6 +58,10 @@ pub enum Event {
     SendDue { send: u64 },
     /// The owner stopped the turn.
     Cancelled { by: By },
+    /// The owner wants the workspace put back, or an undo taken back.
+    UndoAsked { by: By, way: Way, force: bool },
+    /// The owner wants to see what the session changed.
+    DiffAsked { by: By },
     /// The owner (or the configuration) said to go on after an interruption, a limit, a failure or a cancel.
     Resumed { by: By },
     /// What the world resolved for the gate, and what a probe could look for if this process died.
@@ -139,6 +144,12 @@ pub enum Event {
     QuestionAsked { call: CallId, question: String },
     /// Running effects are told to stop.
     StopAsked,
+    /// The workspace's content is about to be kept. No consequences: twice is as good as once.
+    CheckpointStarted { number: u64, moment: Moment },
+    /// Files are about to be put back: those that differ from `from`, the workspace as the person saw it.
+    PutBackStarted { way: Way, force: bool, from: TreeId },
+    /// What changed is about to be looked at.
+    DiffStarted,
 
     // --- outcomes --------------------------------------------------------------------------------------------------
     /// The model's whole reply. On disk before its first call runs.
@@ -173,6 +184,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_at: Option<Timestamp>,
     },
+
+    /// The workspace's content is kept, or is not.
+    Checkpoint(CheckpointTaken),
+    /// Files were put back, or not.
+    PutBack { restored: Restored },
+    /// What the session changed; empty where that is nothing.
+    DiffShown { text: String },
 
     // --- decisions -------------------------------------------------------------------------------------------------
     /// What a message was understood as, and what the chat is told at once.
@@ -232,6 +250,8 @@ impl Event {
             | Event::CallProbed { .. }
             | Event::TailSetAside { .. }
             | Event::JournalDamaged { .. }
+            | Event::PutBackStarted { .. }
+            | Event::PutBack { .. }
             | Event::SendStarted { .. } => true,
             Event::ToolStarted { class, .. } => *class != EffectClass::Pure,
             Event::ToolFinished { outcome, .. } => outcome.consequential,
@@ -240,6 +260,12 @@ impl Event {
             | Event::ApprovalExpired { .. }
             | Event::Cancelled { .. }
             | Event::Resumed { .. }
+            | Event::UndoAsked { .. }
+            | Event::DiffAsked { .. }
+            | Event::CheckpointStarted { .. }
+            | Event::Checkpoint(_)
+            | Event::DiffStarted
+            | Event::DiffShown { .. }
             | Event::CallExamined { .. }
             | Event::SpendSeen { .. }
             | Event::TreeSeen { .. }

@@ -4,6 +4,8 @@
 
 /// How an event changes what is known.
 pub mod apply;
+/// The workspace's earlier states.
+pub mod checkpoints;
 /// Chat commands.
 pub mod command;
 /// What goes when it gets too long.

@@ -1,5 +1,6 @@
 //! What a person's message means here and now: an objective, steering, an answer, a command.
 
+use crate::agent::checkpoints::Way;
 use crate::agent::command::{self, ChatCommand, Said, looks_like_code};
 use crate::agent::event::{By, EndReason, Event, Inbound, OpenQuestion, Reading, Via};
 use crate::agent::money;
@@ -11,6 +12,9 @@ use crate::gate::{Reply, read_reply};
 /// The event that takes the oldest unread message, or `None` where there is none to take now.
 pub fn next(state: &State, policy: &Policy) -> Option<Event> {
     let message = state.unread.front()?;
+    if state.checkpoints.puts_back() {
+        return None; // whatever it is, it is said about files that are just changing
+    }
     if message.from != state.opening.owner && message.via != Via::Flag {
         return Some(taken(
             message,
@@ -29,6 +33,11 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
         return Some(taken(message, Reading::Ignored, Some(which)));
     }
     match command::read(&message.text) {
+        Said::Command(ChatCommand::Undo { .. } | ChatCommand::Redo { .. })
+            if state.turn.is_none() && state.checkpoints.is_unsettled() =>
+        {
+            None // taken up once it is known what there is to undo
+        }
         Said::Command(command) => Some(take_command(state, policy, message, command)),
         Said::Unknown(name) => {
             let names = command::nearest(name);
@@ -223,6 +232,9 @@ fn take_command(state: &State, policy: &Policy, message: &Inbound, said: ChatCom
         ChatCommand::Cost => command(message, "cost", money::report(state, policy)),
         // `step` has the file read first; what it says is the answer.
         ChatCommand::Audit => taken(message, Reading::Ignored, None),
+        ChatCommand::Diff => Event::DiffAsked { by: by(message) },
+        ChatCommand::Undo { rounds, force } => undo(state, message, rounds, force),
+        ChatCommand::Redo { force } => redo(state, message, force),
         ChatCommand::New => command(message, "new", say(state, "new_thread", &[])),
         ChatCommand::Cancel if state.turn.is_some() => Event::Cancelled { by: by(message) },
         ChatCommand::Cancel => command(message, "cancel", say(state, "nothing_to_cancel", &[])),
@@ -247,6 +259,44 @@ fn take_command(state: &State, policy: &Policy, message: &Inbound, said: ChatCom
         }
         ChatCommand::Approve { code, always } => approve(state, message, code, always),
         ChatCommand::Deny { code, reason } => deny(state, message, code, reason),
+    }
+}
+
+fn undo(state: &State, message: &Inbound, rounds: Result<usize, &str>, force: bool) -> Event {
+    let told = |name, values: &[(&str, &str)]| command(message, "undo", say(state, name, values));
+    if state.turn.is_some() {
+        return told("undo_busy", &[]);
+    }
+    let checkpoints = &state.checkpoints;
+    let max = checkpoints.rounds.len();
+    match rounds {
+        Err(word) => told("undo_number", &[("word", word)]),
+        Ok(_) if max == 0 => told("undo_nothing", &[]),
+        Ok(rounds) if rounds > max => {
+            let max = max.to_string();
+            told("undo_few", &[("max", &max)])
+        }
+        Ok(rounds) => {
+            let way = Way::Undo { rounds };
+            let by = by(message);
+            match checkpoints.swaps(way).is_some() {
+                true => Event::UndoAsked { by, way, force },
+                false => told("undo_uncovered", &[]),
+            }
+        }
+    }
+}
+
+fn redo(state: &State, message: &Inbound, force: bool) -> Event {
+    let told = |name| command(message, "redo", say(state, name, &[]));
+    match state.checkpoints.undone {
+        _ if state.turn.is_some() => told("undo_busy"),
+        None => told("redo_nothing"),
+        Some(_) => Event::UndoAsked {
+            by: by(message),
+            way: Way::Redo,
+            force,
+        },
     }
 }
 

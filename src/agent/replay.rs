@@ -161,6 +161,9 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         Event::ModelAnswered { .. }
         | Event::ModelFailed { .. }
         | Event::SummaryGiven { .. }
+        | Event::Checkpoint(_)
+        | Event::PutBack { .. }
+        | Event::DiffShown { .. }
         | Event::SendFinished { .. }
         | Event::SessionStarted(_)
         | Event::TailSetAside { .. }

@@ -2,6 +2,7 @@
 //!
 //! No field is ever set from outside, no clock is read: `now` is the time of the last event.
 
+use crate::agent::checkpoints::Checkpoints;
 use crate::agent::conversation::Conversation;
 use crate::agent::event::{
     Call, CallId, EndReason, Event, Expectation, Inbound, Opening, Outcome, OutgoingKind, Probe,
@@ -53,6 +54,7 @@ pub struct State {
     /// Of the turn that ended last.
     pub last_turn: Spend,
     pub last_end: Option<EndReason>,
+    pub checkpoints: Checkpoints,
     /// `/new` was said: the chat's next message starts another session.
     pub closed: bool,
     /// The other session of this chat whose journal the chat was told is damaged.
@@ -228,6 +230,7 @@ impl State {
             last_end: fork
                 .filter(|fork| fork.in_turn)
                 .map(|_| EndReason::Cancelled),
+            checkpoints: Checkpoints::default(),
             closed: false,
             damaged: None,
         })

@@ -3,8 +3,10 @@
 //! `step` is a function: same state and policy, same decision. It records decisions, names effects and never performs
 //! one. Whatever needs the outside (a path, a probe) it asks for as a [`Look`].
 
+use crate::agent::checkpoints::{self, Swap, Way};
 use crate::agent::event::{
-    Call, CallId, EffectClass, EndReason, Event, Expectation, Outcome, Probe, Status,
+    Call, CallId, EffectClass, EndReason, Event, Expectation, Moment, Outcome, Probe, Status,
+    TreeId,
 };
 use crate::agent::limits::{self, Limits};
 use crate::agent::loops::{self, Ahead};
@@ -98,6 +100,25 @@ pub enum Effect {
     Send {
         outgoing: Outgoing,
     },
+    /// Keep the workspace's content, and let go of some that was kept.
+    Checkpoint {
+        number: u64,
+        moment: Moment,
+        last: Option<TreeId>,
+        drop: Vec<u64>,
+    },
+    /// Put files back; idempotent.
+    PutBack {
+        number: u64,
+        way: Way,
+        swaps: Vec<Swap>,
+        from: TreeId,
+        force: bool,
+    },
+    /// Look at what changed since `start`; `None`: nothing did.
+    Diff {
+        start: Option<TreeId>,
+    },
     /// Drop the model's stream and kill process groups.
     Stop,
 }
@@ -137,6 +158,18 @@ impl Effect {
                 kind: outgoing.kind,
                 text: outgoing.text.clone(),
             },
+            Effect::Checkpoint { number, moment, .. } => Event::CheckpointStarted {
+                number: *number,
+                moment: *moment,
+            },
+            Effect::PutBack {
+                way, from, force, ..
+            } => Event::PutBackStarted {
+                way: *way,
+                force: *force,
+                from: from.clone(),
+            },
+            Effect::Diff { .. } => Event::DiffStarted,
             Effect::Stop => Event::StopAsked,
         }
     }
@@ -163,6 +196,9 @@ pub fn step(state: &State, policy: &Policy) -> Decision {
             outgoing: front.clone(),
         });
     }
+    if let Some(effect) = checkpoints::due(state, policy) {
+        return perform(effect);
+    }
     match &state.turn {
         Some(turn) if turn.interrupted => go_on_alone(state, policy),
         Some(turn) => step_turn(state, policy, turn),
@@ -178,7 +214,11 @@ fn perform(effect: Effect) -> Decision {
     Decision::Perform(Box::new(effect))
 }
 
-fn end(reason: EndReason, text: String) -> Decision {
+/// Not before it is known what the last round changed: what the person does after the last word is the person's.
+fn end(state: &State, reason: EndReason, text: String) -> Decision {
+    if state.checkpoints.is_unsettled() {
+        return Decision::Wait;
+    }
     record(Event::TurnEnded { reason, text })
 }
 
@@ -217,12 +257,16 @@ fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
             if turn.stop != Stop::No =>
         {
             match &turn.halted {
-                Some(text) => end(EndReason::Limit, text.clone()),
-                None => end(EndReason::Cancelled, state.texts.say("cancelled", &[])),
+                Some(text) => end(state, EndReason::Limit, text.clone()),
+                None => end(
+                    state,
+                    EndReason::Cancelled,
+                    state.texts.say("cancelled", &[]),
+                ),
             }
         }
         Phase::Ready => ask_model(state, policy, turn),
-        Phase::Answered(text) => end(EndReason::Done, text.clone()),
+        Phase::Answered(text) => end(state, EndReason::Done, text.clone()),
         Phase::Failed(why) => failed_turn(state, why),
         Phase::TooLong(why) => {
             compaction::next(state, policy).unwrap_or_else(|| failed_turn(state, why))
@@ -230,7 +274,7 @@ fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
         Phase::Summarised(messages, notes) => {
             compaction::with_notes(state, policy, *messages, notes.as_deref())
         }
-        Phase::Limited(text) => end(EndReason::Limit, text.clone()),
+        Phase::Limited(text) => end(state, EndReason::Limit, text.clone()),
     }
 }
 
@@ -243,7 +287,7 @@ fn look_at_month(state: &State) -> Decision {
 
 fn failed_turn(state: &State, why: &str) -> Decision {
     let text = state.texts.say("failed", &[("why", why)]);
-    end(EndReason::Failed, text)
+    end(state, EndReason::Failed, text)
 }
 
 fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
@@ -467,6 +511,12 @@ fn admit(
         context,
         ticket.as_ref(),
     ) {
+        Ok(_) if needs_checkpoint(state, policy, pending, &prepared) => {
+            match state.checkpoints.running {
+                true => Decision::Wait,
+                false => perform(checkpoints::take(state, policy, Moment::Before)),
+            }
+        }
         Ok(approved) => perform(Effect::RunTool {
             call: approved,
             tool: prepared.tool.name,
@@ -487,6 +537,21 @@ fn admit(
         Err(now) if pending.ticket.is_some() => failed(call, wording::approval_void(&now)),
         Err(now) => record(wording::approval_question(state, policy, call, &now, false)),
     }
+}
+
+/// Whether the round changes nothing so far, and this call may.
+fn needs_checkpoint(
+    state: &State,
+    policy: &Policy,
+    pending: &Pending,
+    prepared: &Prepared,
+) -> bool {
+    let Stage::Judged(_, verdict) = &pending.stage else {
+        return false;
+    };
+    let open = state.checkpoints.open.as_ref();
+    open.is_none_or(|open| open.round != state.rounds)
+        && checkpoints::may_change(policy, &pending.call, &prepared.touches, verdict)
 }
 
 /// What the model was told when the same call was refused; nothing of that holds for one that was answered since.

@@ -27,6 +27,8 @@ mod paths;
 mod policy;
 /// Programs and their options, as the policy describes them.
 mod programs;
+/// Programs that only read.
+mod readers;
 /// A person's yes or no.
 mod reply;
 /// Rules of the policy file.
@@ -41,6 +43,7 @@ pub use explain::Explanation;
 pub use judge::{judge, wants};
 pub use paths::names_secret;
 pub use policy::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
+pub use readers::only_reads;
 pub use reply::{Reply, read_reply};
 
 use serde::{Deserialize, Serialize};

@@ -48,6 +48,7 @@ pub struct GatePolicy {
     pub(super) with_subcommands: HashSet<String>,
     pub(super) secrets: Vec<String>,
     pub(super) not_secrets: Vec<String>,
+    pub(super) readers: HashSet<String>,
     programs: HashMap<String, ProgramSpec>,
     /// From every name or alias to the key in `programs`.
     names: HashMap<String, String>,
@@ -67,6 +68,7 @@ pub(super) struct PolicyText {
     with_subcommands: String,
     secrets: Vec<String>,
     not_secrets: Vec<String>,
+    readers: Vec<String>,
     pub(super) program: Vec<Spanned<ProgramText>>,
     rule: Vec<Spanned<RuleText>>,
     /// Of the rules that are no data: those of the shell, of paths, of names.
@@ -110,6 +112,7 @@ impl GatePolicy {
         policy.builtins = words(&base.builtins).collect();
         policy.with_subcommands = words(&base.with_subcommands).collect();
         policy.not_secrets = base.not_secrets;
+        policy.readers = base.readers.into_iter().collect();
         policy.tighten(base.denylist, &base.interpreters, base.secrets);
         for rule in base.rule {
             policy.rules.push(Rule::checked(
@@ -188,6 +191,7 @@ impl GatePolicy {
             with_subcommands: HashSet::new(),
             secrets: Vec::new(),
             not_secrets: Vec::new(),
+            readers: HashSet::new(),
             programs: HashMap::new(),
             names: HashMap::new(),
             siblings: HashMap::new(),

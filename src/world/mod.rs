@@ -3,6 +3,8 @@
 //! A failure of the outside is data (an [`Outcome`](crate::agent::event::Outcome), a failed send); only what makes it
 //! impossible to go on is an error.
 
+/// Trees of the workspace.
+mod checkpoint;
 /// Time and fresh names.
 pub mod clock;
 /// What commands may reach.
@@ -52,6 +54,7 @@ use outputs::Outputs;
 use process::Processes;
 use resolve::Surroundings;
 use serde_json::value::RawValue;
+use snapshot::Order;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -197,6 +200,28 @@ impl World {
                 ..
             } => self.run_tool(call, tool, watched, &scene).await,
             Effect::Send { outgoing } => self.send(&outgoing, &scene).await,
+            Effect::Checkpoint {
+                number,
+                moment,
+                last,
+                drop,
+            } => self.checkpoint(number, moment, last, drop, &scene).await,
+            Effect::PutBack {
+                number,
+                swaps,
+                from,
+                force,
+                ..
+            } => {
+                let order = Order {
+                    number,
+                    swaps,
+                    from,
+                    force,
+                };
+                self.put_back(order, &scene).await
+            }
+            Effect::Diff { start } => self.diff(start, &scene).await,
             Effect::Stop => Event::StopAsked,
         }
     }

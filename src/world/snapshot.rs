@@ -5,15 +5,21 @@
 //! Objects and refs (`refs/journeyman/SESSION/N`) go into the person's repository, or into the shelf where there is none.
 //! The index is a cache: what is wrong with it is cured by making it again. Decides nothing about undoing.
 
-/// Which files, and how they are written.
+/// What changed, in words.
+mod diff;
+/// Which files belong into it.
 mod entries;
 /// Ignore rules from above the workspace.
 mod ignored;
+/// Trees put back into the folder.
+mod restore;
 /// Our own git folder.
 mod shelf;
 
+pub use restore::Order;
+
 use super::process::{Exit, Finished, Processes};
-use crate::agent::event::{CallId, LeftOut, TreeId};
+use crate::agent::event::{CallId, Names, TreeId};
 use crate::agent::step::Policy;
 use entries::{Found, look_at};
 use shelf::Shelf;
@@ -52,7 +58,7 @@ type Result<T> = std::result::Result<T, SnapshotError>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     pub tree: TreeId,
-    pub left_out: LeftOut,
+    pub left_out: Names,
 }
 
 /// Makes snapshots of one session's workspace. Cheap to make and to clone.

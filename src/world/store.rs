@@ -484,7 +484,9 @@ fn unfinished(state: &State) -> bool {
         .turn
         .as_ref()
         .is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
-    working || !state.unread.is_empty() || !state.outbox.is_empty()
+    let checkpoints = &state.checkpoints;
+    let trees = checkpoints.running || checkpoints.wish.is_some();
+    working || trees || !state.unread.is_empty() || !state.outbox.is_empty()
 }
 
 /// One word for the list of sessions.

@@ -7,8 +7,8 @@ use crate::support::{journals, records, texts};
 use journeyman::agent::apply::apply;
 use journeyman::agent::conversation::Wire;
 use journeyman::agent::event::{
-    Answer, Call, CallId, Event, FileChange, Inbound, Opening, Outcome, Reading, Record, Status,
-    Timestamp, Usage, WorkspaceRef,
+    Answer, Call, CallId, CheckpointTaken, Event, FileChange, Inbound, Names, Opening, Outcome,
+    Reading, Record, Status, Timestamp, TreeId, Usage, WorkspaceRef,
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -244,6 +244,19 @@ impl History {
                             ids: Vec::new(),
                             retry_at: None,
                         }),
+                        Effect::Checkpoint { number, moment, .. } => {
+                            self.record(Event::Checkpoint(CheckpointTaken {
+                                number,
+                                moment,
+                                tree: Some(TreeId(format!("tree-{number}"))),
+                                left_out: Names::default(),
+                                dropped: Vec::new(),
+                                error: None,
+                            }));
+                        }
+                        Effect::PutBack { .. } | Effect::Diff { .. } => {
+                            unreachable!("nobody asks for it")
+                        }
                         Effect::Stop => panic!("nobody said stop"),
                     }
                 }

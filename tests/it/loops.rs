@@ -6,8 +6,8 @@
 use crate::support::{Rig, calls, run_command, says, texts};
 use journeyman::agent::apply::apply;
 use journeyman::agent::event::{
-    Answer, By, Call, CallId, EndReason, Event, FileChange, Inbound, Opening, Outcome, Record,
-    Status, Timestamp, Via, WorkspaceRef,
+    Answer, By, Call, CallId, CheckpointTaken, EndReason, Event, FileChange, Inbound, Names,
+    Opening, Outcome, Record, Status, Timestamp, TreeId, Via, WorkspaceRef,
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -180,6 +180,19 @@ impl<'a> Player<'a> {
                             ids: Vec::new(),
                             retry_at: None,
                         }),
+                        Effect::Checkpoint { number, moment, .. } => {
+                            self.record(Event::Checkpoint(CheckpointTaken {
+                                number,
+                                moment,
+                                tree: Some(TreeId(format!("tree-{number}"))),
+                                left_out: Names::default(),
+                                dropped: Vec::new(),
+                                error: None,
+                            }));
+                        }
+                        Effect::PutBack { .. } | Effect::Diff { .. } => {
+                            unreachable!("nobody asks for it")
+                        }
                         Effect::Stop => {}
                         Effect::Summarise { .. } => unreachable!("no trace outgrows a window"),
                     }

@@ -6,8 +6,9 @@
 use crate::support::texts;
 use journeyman::agent::apply::apply;
 use journeyman::agent::event::{
-    Answer, Call, CallId, EffectClass, Event, Expectation, ExpectedFile, Inbound, Opening, Outcome,
-    Probe, Record, Status, Timestamp, Usage, WorkspaceRef,
+    Answer, Call, CallId, CheckpointTaken, EffectClass, Event, Expectation, ExpectedFile, Inbound,
+    Names, Opening, Outcome, Probe, Record, Restored, Status, Timestamp, TreeId, Usage,
+    WorkspaceRef,
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -71,6 +72,10 @@ fn input() -> impl Strategy<Value = Input> {
         "stop",
         "",
         "/cancel",
+        "/undo",
+        "/undo 2 force",
+        "/redo",
+        "/diff",
         "/agent-resume",
         "/agent-resume 1-2",
         "/new",
@@ -105,6 +110,8 @@ enum Running {
     Notes(u32),
     Tool(Call, EffectClass),
     Send(u64),
+    /// With trees, and what may come of it.
+    Trees(Box<dyn Fn(usize) -> Event>),
 }
 
 fn gate_policy(write_enabled: bool) -> GatePolicy {
@@ -377,8 +384,9 @@ impl Simulation {
                     self.start(*effect);
                 }
                 Decision::Wait => {
+                    let trees = |running: &Running| matches!(running, Running::Trees(_));
                     assert!(
-                        self.state.unread.is_empty(),
+                        self.state.unread.is_empty() || self.running.iter().any(trees),
                         "a message is never taken{}",
                         self.history()
                     );
@@ -489,6 +497,44 @@ impl Simulation {
                 self.running.push(Running::Tool(call, class));
             }
             Effect::Send { outgoing } => self.running.push(Running::Send(outgoing.send)),
+            Effect::Checkpoint {
+                number,
+                moment,
+                drop,
+                ..
+            } => self.running.push(Running::Trees(Box::new(move |how| {
+                let failed = how.is_multiple_of(4);
+                Event::Checkpoint(CheckpointTaken {
+                    number,
+                    moment,
+                    tree: (!failed).then(|| TreeId(format!("tree-{number}"))),
+                    left_out: Names::default(),
+                    dropped: if failed { Vec::new() } else { drop.clone() },
+                    error: failed.then(|| "the disk is full".into()),
+                })
+            }))),
+            Effect::PutBack { number, .. } => {
+                self.running.push(Running::Trees(Box::new(move |how| {
+                    let restored = match how % 4 {
+                        0 => Restored::Failed { why: "no".into() },
+                        1 => Restored::Conflict {
+                            files: Names::default(),
+                        },
+                        _ => Restored::Done {
+                            number,
+                            tree: TreeId(format!("tree-{number}")),
+                            files: Names::default(),
+                        },
+                    };
+                    Event::PutBack { restored }
+                })))
+            }
+            Effect::Diff { .. } => {
+                self.running
+                    .push(Running::Trees(Box::new(|_| Event::DiffShown {
+                        text: String::new(),
+                    })))
+            }
         }
     }
 
@@ -498,6 +544,7 @@ impl Simulation {
         }
         let ended = self.running.remove(which % self.running.len());
         let event = match &ended {
+            Running::Trees(outcome) => outcome(how),
             Running::Model(round) => answer(*round, how),
             Running::Notes(round) => notes(*round, how),
             Running::Tool(call, class) => Event::ToolFinished {

@@ -1,11 +1,16 @@
 //! Checkpoints, `/undo` and `/diff`: the workspace's content is kept and put back, and what is the person's is left alone.
 
-use crate::support::{git, make_repository, no_whatsapp};
-use journeyman::agent::event::TreeId;
+use crate::support::{
+    Rig, call, calls, git, journals, make_repository, no_whatsapp, run_command, says,
+};
+use journeyman::agent::event::{Event, OutgoingKind, TreeId};
 use journeyman::config::Settings;
 use journeyman::world::process::{Processes, safe_environment};
 use journeyman::world::snapshot::Snapshots;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -231,6 +236,311 @@ async fn a_damaged_index_is_made_again_and_a_lock_that_was_left_is_no_obstacle()
     assert_eq!(bench.tree().await, first);
     bench.write("more.txt", "x");
     assert_ne!(bench.tree().await, first);
+}
+
+/// Everything below a folder but `.git`: mode and content, or where a link points.
+fn manifest(root: &Path) -> BTreeMap<Vec<u8>, (u32, Vec<u8>)> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().flatten() {
+            let (path, meta) = (entry.path(), entry.path().symlink_metadata().unwrap());
+            if entry.file_name() == ".git" {
+                continue;
+            }
+            let name = path
+                .strip_prefix(root)
+                .unwrap()
+                .as_os_str()
+                .as_bytes()
+                .to_vec();
+            let mode = meta.permissions().mode();
+            if meta.is_dir() {
+                folders.push(path);
+            } else if meta.is_symlink() {
+                let target = fs::read_link(path).unwrap();
+                found.insert(name, (mode, target.as_os_str().as_bytes().to_vec()));
+            } else {
+                found.insert(name, (mode, fs::read(path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// What is the person's in the repository: branches, stash, index.
+fn persons(root: &Path) -> Vec<String> {
+    let refs = git(root, &["for-each-ref"]);
+    let refs = refs
+        .lines()
+        .filter(|line| !line.contains("refs/journeyman/"));
+    let index =
+        journeyman::world::workspace::digest_of(&fs::read(root.join(".git/index")).unwrap());
+    let head = fs::read_to_string(root.join(".git/HEAD")).unwrap();
+    let stash = git(root, &["stash", "list"]);
+    let config = fs::read_to_string(root.join(".git/config")).unwrap();
+    refs.map(str::to_owned)
+        .chain([index, head, stash, config])
+        .collect()
+}
+
+fn write(path: &str, content: &str) -> Value {
+    calls(&[call(
+        "write_file",
+        json!({"path": path, "content": content, "overwrite": true}),
+    )])
+}
+
+async fn notice(rig: &mut Rig, said: &str) -> String {
+    rig.say(said).await;
+    rig.message(OutgoingKind::Notice).await
+}
+
+const CHANGES: &str = r#"
+set -e
+printf 'new' > made.txt
+mkdir -p 'a folder/b'; printf 'x' > 'a folder/b/c d.txt'
+printf 'n' > "$(printf 'line\nbreak')"
+printf 'l' > "$(printf 'latin\351')"
+: > empty.txt
+rm gone.txt
+mv old.txt renamed.txt
+chmod 755 plain.txt
+chmod 644 script.sh
+printf 'a\nb\n' > crlf.txt
+rm link; ln -s /etc link
+rm file; mkdir file; printf 'x' > file/inside
+rm -r dir; printf 'x' > dir
+printf 'changed' > private.txt
+printf 'x' > ignored.txt
+"#;
+
+#[tokio::test]
+async fn undo_takes_back_all_that_a_shell_command_did_and_redo_brings_it_again() {
+    for in_repository in [true, false] {
+        let mut rig = Rig::new(&[run_command("bash change.sh"), says("Done.")]);
+        let root = rig.workspace();
+        for (name, content) in [
+            ("change.sh", CHANGES),
+            (".gitignore", "ignored.txt\n"),
+            ("gone.txt", "gone"),
+            ("old.txt", "old"),
+            ("plain.txt", "plain"),
+            ("script.sh", "script"),
+            ("crlf.txt", "a\r\nb\r\n"),
+            ("file", "a file"),
+            ("private.txt", "mine"),
+        ] {
+            fs::write(root.join(name), content).unwrap();
+        }
+        fs::create_dir(root.join("dir")).unwrap();
+        fs::write(root.join("dir/inside"), "x").unwrap();
+        symlink("plain.txt", root.join("link")).unwrap();
+        let mode = |name: &str, mode| {
+            fs::set_permissions(root.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode("script.sh", 0o755);
+        mode("private.txt", 0o600);
+        if in_repository {
+            git(&root, &["config", "core.autocrlf", "true"]);
+            fs::write(root.join("notes.txt"), "stashed").unwrap();
+            git(&root, &["stash", "-q"]);
+            git(&root, &["add", "plain.txt"]);
+        } else {
+            fs::remove_dir_all(root.join(".git")).unwrap();
+        }
+        let mine = in_repository.then(|| persons(&root));
+        let before = manifest(&root);
+        rig.say("go").await;
+        rig.question().await;
+        rig.say("yes").await;
+        assert_eq!(rig.answer().await, "Done.");
+        let mut changed = manifest(&root);
+        let told = notice(&mut rig, "/undo").await;
+        assert!(
+            told.contains("Put back") && told.contains("made.txt"),
+            "{told}"
+        );
+        let ignored = changed.remove(&b"ignored.txt"[..]).unwrap();
+        let mut now = manifest(&root);
+        assert_eq!(now.remove(&b"ignored.txt"[..]), Some(ignored.clone()));
+        assert_eq!(now, before);
+        rig.restart().await;
+        let told = notice(&mut rig, "/redo").await;
+        assert!(told.contains("taken back"), "{told}");
+        let mut now = manifest(&root);
+        now.remove(&b"ignored.txt"[..]);
+        assert_eq!(now, changed);
+        assert_eq!(in_repository.then(|| persons(&root)), mine);
+        if in_repository {
+            git(&root, &["gc", "--quiet", "--prune=now"]);
+        }
+        notice(&mut rig, "/undo").await;
+        let mut now = manifest(&root);
+        now.remove(&b"ignored.txt"[..]);
+        assert_eq!(now, before, "git's own cleaning keeps what can be undone");
+        let told = notice(&mut rig, "/undo").await;
+        assert!(told.contains("nothing to undo"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn undo_goes_back_several_rounds_and_leaves_alone_what_the_person_did() {
+    let mut rig = Rig::new(&[
+        write("a.txt", "1"),
+        write("b.txt", "1"),
+        write("a.txt", "2"),
+        says("Done."),
+        says("I see."),
+    ]);
+    let root = rig.workspace();
+    let text = |name: &str| fs::read_to_string(root.join(name)).ok();
+    rig.say("go").await;
+    rig.answer().await;
+    fs::write(root.join("notes.txt"), "mine").unwrap();
+    let told = notice(&mut rig, "/undo 4").await;
+    assert!(told.contains("Only 3"), "{told}");
+    notice(&mut rig, "/undo").await;
+    assert_eq!(text("a.txt").as_deref(), Some("1"));
+    fs::write(root.join("b.txt"), "mine too").unwrap();
+    let told = notice(&mut rig, "/undo 2").await;
+    assert!(
+        told.contains("b.txt") && told.contains("/undo 2 force"),
+        "{told}"
+    );
+    assert!(
+        !told.contains("a.txt") && !told.contains("notes.txt"),
+        "{told}"
+    );
+    assert_eq!(text("a.txt").as_deref(), Some("1"), "nothing was touched");
+    notice(&mut rig, "/undo 2 force").await;
+    assert_eq!((text("a.txt"), text("b.txt")), (None, None));
+    assert_eq!(text("notes.txt").as_deref(), Some("mine"));
+    notice(&mut rig, "/redo").await;
+    assert_eq!(
+        text("b.txt").as_deref(),
+        Some("mine too"),
+        "what was overwritten is kept"
+    );
+    rig.say("and now?").await;
+    assert_eq!(rig.answer().await, "I see.");
+    let heard: String = rig
+        .state()
+        .conversation
+        .messages()
+        .iter()
+        .map(|m| m.get().to_owned())
+        .collect();
+    assert!(
+        heard.contains("put the workspace back to before your last 2 round(s)"),
+        "{heard}"
+    );
+}
+
+#[tokio::test]
+async fn rounds_that_only_read_cost_no_checkpoint_and_an_undo_waits_for_the_end_of_the_turn() {
+    let mut rig = Rig::new(&[
+        run_command("ls"),
+        run_command("git status"),
+        calls(&[call("list_files", json!({}))]),
+        run_command("echo x > y.txt"),
+        says("Done."),
+    ]);
+    rig.say("go").await;
+    rig.question().await;
+    let told = notice(&mut rig, "/undo").await;
+    assert!(told.contains("/cancel first"), "{told}");
+    let is_one = |event: &Event| matches!(event, Event::Checkpoint(_));
+    assert!(!rig.records().iter().any(|record| is_one(&record.event)));
+    rig.say("/diff").await;
+    let told = rig.message(OutgoingKind::Change).await;
+    assert!(told.contains("Nothing is different"), "{told}");
+    rig.say("yes").await;
+    rig.answer().await;
+    rig.say("/diff").await;
+    let told = rig.message(OutgoingKind::Change).await;
+    assert!(
+        told.contains("1 file changed") && told.contains("+x"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn a_diff_hides_secrets_and_is_bounded() {
+    let token = format!("ghp_{}", "a".repeat(36));
+    let mut rig = Rig::new(&[
+        write("t.txt", &format!("{token}\n{}", "line\n".repeat(9000))),
+        says("Done."),
+    ]);
+    rig.say("go").await;
+    rig.answer().await;
+    rig.say("/diff").await;
+    let told = rig.message(OutgoingKind::Change).await;
+    assert!(
+        !told.contains(&token) && told.contains("[masked]"),
+        "{told}"
+    );
+    assert!(told.contains("more lines]") && told.len() < 15_000);
+}
+
+#[tokio::test]
+async fn an_undo_that_was_cut_short_is_finished_by_the_next_process() {
+    let mut rig = Rig::new(&[write("a.txt", "1"), write("b.txt", "1"), says("Done.")]);
+    let root = rig.workspace();
+    rig.say("go").await;
+    rig.answer().await;
+    notice(&mut rig, "/undo 2").await;
+    rig.stop().await;
+    let path = &journals(&rig.settings.data_dir)[0];
+    let journal = fs::read_to_string(path).unwrap();
+    let at = journal.find("\"event\":\"put_back_started\"").unwrap();
+    let end = at + journal[at..].find('\n').unwrap() + 1;
+    fs::write(path, &journal[..end]).unwrap();
+    for name in ["journeyman.db", "journeyman.db-wal", "journeyman.db-shm"] {
+        fs::remove_file(rig.settings.data_dir.join(name)).ok();
+    }
+    fs::write(root.join("b.txt"), "1").unwrap();
+    rig.restart().await;
+    let told = notice(&mut rig, "/agent").await;
+    assert!(told.contains("Put back"), "{told}");
+    assert!(!root.join("a.txt").exists() && !root.join("b.txt").exists());
+    rig.message(OutgoingKind::Notice).await; // what /agent says
+    notice(&mut rig, "/redo").await;
+    assert!(root.join("a.txt").exists() && root.join("b.txt").exists());
+}
+
+#[tokio::test]
+async fn a_round_without_a_checkpoint_runs_is_told_and_cannot_be_undone() {
+    let mut rig = Rig::new(&[write("a.txt", "1"), says("Done.")]);
+    fs::write(rig.settings.data_dir.join("checkpoints"), "in the way").unwrap();
+    rig.say("go").await;
+    let told = rig.message(OutgoingKind::Notice).await;
+    assert!(told.contains("cannot be taken back"), "{told}");
+    rig.answer().await;
+    assert!(rig.workspace().join("a.txt").exists());
+    let told = notice(&mut rig, "/undo").await;
+    assert!(told.contains("no checkpoint from before"), "{told}");
+}
+
+#[tokio::test]
+async fn old_checkpoints_go_and_the_first_one_stays() {
+    let mut replies: Vec<Value> = (0..5).map(|n| write("a.txt", &n.to_string())).collect();
+    replies.push(says("Done."));
+    let mut rig = Rig::with(&replies, |settings| settings.limits.checkpoints_max = 4);
+    rig.say("go").await;
+    rig.answer().await;
+    notice(&mut rig, "/undo").await;
+    let refs = git(
+        &rig.workspace(),
+        &["for-each-ref", "--format=%(refname)", "refs/journeyman"],
+    );
+    let numbers: Vec<&str> = refs
+        .lines()
+        .filter_map(|name| name.rsplit('/').next())
+        .collect();
+    assert!(numbers.len() <= 5 && numbers.contains(&"1"), "{numbers:?}");
+    let told = notice(&mut rig, "/undo 5").await;
+    assert!(told.contains("Only"), "{told}");
 }
 
 /// Aim: under 150 ms with 10 of 50,000 files changed. Prints the figures beside those of `git status`.

@@ -210,27 +210,74 @@ impl fmt::Display for TreeId {
     }
 }
 
-/// Files that a checkpoint does not hold, because they are secret, too large or no plain files.
+/// How many files, and the names of the first of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
+pub struct Names {
     pub count: usize,
-    /// The first of them, with the reason.
     pub names: Vec<String>,
 }
 
-impl LeftOut {
+impl Names {
     const NAMES_MAX: usize = 20;
 
-    pub fn add(&mut self, name: &str, why: &str) {
+    pub fn add(&mut self, name: &str) {
         self.count += 1;
         if self.names.len() < Self::NAMES_MAX {
-            self.names.push(format!("{name} ({why})"));
+            self.names.push(name.to_owned());
         }
     }
 
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
+}
+
+/// When a checkpoint is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moment {
+    /// Before the first call of a round that may change files.
+    Before,
+    /// When all calls of that round have ended.
+    After,
+    /// Before the workspace is put back.
+    Undo,
+}
+
+/// A checkpoint, or why there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointTaken {
+    /// That of the one before where nothing had changed since.
+    pub number: u64,
+    pub moment: Moment,
+    pub tree: Option<TreeId>,
+    /// Files that it does not hold, with the reason: secret, too large, not readable, a repository of its own.
+    #[serde(default, skip_serializing_if = "Names::is_empty")]
+    pub left_out: Names,
+    /// Older checkpoints that are not kept any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What became of putting the workspace back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "result")]
+pub enum Restored {
+    /// The files are as wanted, and kept as a checkpoint.
+    Done {
+        number: u64,
+        tree: TreeId,
+        files: Names,
+    },
+    /// Nothing was touched: these are not as the session left them.
+    Conflict {
+        files: Names,
+    },
+    Failed {
+        why: String,
+    },
 }
 
 /// A model's whole reply.

@@ -1,6 +1,6 @@
 //! Which of the files that git lists belong into a snapshot. Looks at names, kinds and sizes; opens nothing.
 
-use crate::agent::event::LeftOut;
+use crate::agent::event::Names;
 use crate::agent::step::Policy;
 use crate::gate::names_secret;
 use nix::unistd::{AccessFlags, access};
@@ -15,7 +15,7 @@ pub struct Found {
     pub changed: Vec<u8>,
     /// In the index, and no longer to be there although they exist.
     pub forgotten: Vec<u8>,
-    pub left_out: LeftOut,
+    pub left_out: Names,
 }
 
 impl Found {
@@ -38,7 +38,8 @@ pub fn look_at(root: &Path, policy: &Policy, listed: &[u8]) -> Found {
                 if !is_new {
                     push(&mut found.forgotten, name);
                 }
-                found.left_out.add(&String::from_utf8_lossy(name), &why);
+                let name = String::from_utf8_lossy(name);
+                found.left_out.add(&format!("{name} ({why})"));
             }
         }
     }

@@ -70,6 +70,14 @@ impl Shelf {
         .into()
     }
 
+    /// The same with another index.
+    pub fn variables_with_index(&self, name: &str) -> Vec<(String, String)> {
+        let mut variables = self.variables();
+        let index = self.folder.join(name).to_string_lossy().into_owned();
+        variables.push(("GIT_INDEX_FILE".into(), index));
+        variables
+    }
+
     /// For git that names trees, where git's own cleaning looks.
     pub fn variables_for_refs(&self) -> Vec<(String, String)> {
         let folder = self.repository().to_string_lossy().into_owned();

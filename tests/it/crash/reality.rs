@@ -6,8 +6,8 @@
 use super::fate::Fate;
 use super::scripts::{OBJECTIVE, Script};
 use journeyman::agent::event::{
-    Answer, Call, CallId, EffectClass, Event, Expectation, ExpectedFile, Outcome, OutgoingKind,
-    Probe, Record, Status,
+    Answer, Call, CallId, CheckpointTaken, EffectClass, Event, Expectation, ExpectedFile, Names,
+    Outcome, OutgoingKind, Probe, Record, Status, TreeId,
 };
 use journeyman::agent::state::{Outgoing, State};
 use journeyman::agent::step::{Effect, Look};
@@ -146,7 +146,23 @@ impl Reality {
                 ..
             } => self.run(&call.into_inner(), class, approval, &scene).await,
             Effect::Send { outgoing } => self.send(&outgoing),
+            Effect::Checkpoint {
+                number,
+                moment,
+                drop,
+                ..
+            } => self.fate.point(format!("checkpoint {number}")).then(|| {
+                Event::Checkpoint(CheckpointTaken {
+                    number,
+                    moment,
+                    tree: Some(TreeId(format!("tree-{number}"))),
+                    left_out: Names::default(),
+                    dropped: drop,
+                    error: None,
+                })
+            }),
             Effect::Summarise { .. } => unreachable!("no script outgrows a window"),
+            Effect::PutBack { .. } | Effect::Diff { .. } => unreachable!("no script asks for it"),
             Effect::Stop => Some(Event::StopAsked),
         }
     }
@@ -397,7 +413,13 @@ impl Reality {
             Effect::Send { outgoing } => {
                 (format!(r#""send_started","send":{},"#, outgoing.send), true)
             }
-            Effect::Stop | Effect::Summarise { .. } => return,
+            Effect::Checkpoint { number, .. } => {
+                (format!(r#""checkpoint_started","number":{number},"#), false)
+            }
+            Effect::Stop
+            | Effect::Summarise { .. }
+            | Effect::PutBack { .. }
+            | Effect::Diff { .. } => return,
         };
         let bytes = match durable {
             true => self.fate.durable(journal),
