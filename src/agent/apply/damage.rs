@@ -1,8 +1,8 @@
 //! Damage: what a session makes of lines of its own that were lost, of another journal's, and of `/audit`.
 
-use super::Illegal;
 use super::messages::{pass_on_steering, unread};
 use super::outbox::{notice, say};
+use super::{Illegal, checkpoints};
 use crate::agent::event::{Inbound, OutgoingKind};
 use crate::agent::state::{Pending, Phase, Stage, State, Stop};
 use crate::agent::wording;
@@ -21,6 +21,7 @@ pub(super) fn lose_tail(state: &mut State, lost: Lost<'_>) {
     // Names of calls stay unique: rounds of the lost lines, at most one each, used the next ones.
     let skipped = u32::try_from(lost.lines).unwrap_or(u32::MAX);
     state.rounds = state.rounds.saturating_add(skipped);
+    checkpoints::interrupt(state);
     let repeated = state.texts.say("repeated", &[]);
     for message in &mut state.outbox {
         (message.sending, message.due) = (false, None);
