@@ -244,7 +244,12 @@ fn what_would_run(call: &Call, verdict: &Verdict) -> String {
         .and_then(|arguments| Some(arguments.get("command")?.as_str()?.to_owned()));
     match command {
         Some(command) => quoted(&command),
-        None => quoted(&format!("{} {}", call.tool, call.arguments)),
+        None => quoted(&format!(
+            "{} {}\n{}",
+            call.tool,
+            call.arguments,
+            commands(verdict)
+        )),
     }
 }
 
@@ -261,6 +266,19 @@ pub fn in_a_line(call: &Call) -> String {
         None => line,
         Some((end, _)) => format!("{}…", &line[..end]),
     }
+}
+
+/// What the call comes to, where its arguments do not say it: where a push goes.
+fn commands(verdict: &Verdict) -> String {
+    let words = |argv: &[String]| {
+        let one = |word: &String| match shlex::try_quote(word) {
+            Ok(quoted) => quoted.into_owned(),
+            Err(_) => word.clone(),
+        };
+        argv.iter().map(one).collect::<Vec<_>>().join(" ")
+    };
+    let lines = verdict.commands.iter().map(|one| words(&one.argv));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The text as something that is quoted, and that nothing in it can end, hide or turn around: what the person reads is

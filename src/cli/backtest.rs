@@ -165,6 +165,7 @@ fn command(call: &Call) -> Option<(Vec<Touch>, String)> {
     let text = touches.iter().find_map(|touch| match touch {
         Touch::Command(text) => Some(text.clone()),
         Touch::Read(_) | Touch::Write(_) | Touch::RepositoryRead | Touch::RepositoryWrite => None,
+        Touch::Push(_) | Touch::GitHubRead | Touch::GitHubWrite => None,
     })?;
     Some((touches, text))
 }

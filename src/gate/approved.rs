@@ -7,7 +7,7 @@
 use crate::agent::event::Call;
 use crate::gate::judge::judge;
 use crate::gate::policy::GatePolicy;
-use crate::gate::{Decision, Facts, Pattern, Touch, Verdict};
+use crate::gate::{Decision, Destination, Facts, Pattern, Project, PushPlan, Touch, Verdict};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -17,6 +17,8 @@ use sha2::{Digest, Sha256};
 pub struct Approved<T> {
     value: T,
     run: Option<Runnable>,
+    push: Option<Destination<PushPlan>>,
+    github: Option<Destination<Project>>,
     by: Authority,
 }
 
@@ -65,6 +67,22 @@ impl<T> Approved<T> {
         self.run.as_ref()
     }
 
+    /// What may be pushed, and where.
+    ///
+    /// # Errors
+    /// Why nothing can be, for the model to read.
+    pub fn push(&self) -> Result<&PushPlan, String> {
+        known(self.push.as_ref())
+    }
+
+    /// The project on GitHub that may be reached.
+    ///
+    /// # Errors
+    /// As [`Approved::push`].
+    pub fn project(&self) -> Result<&Project, String> {
+        known(self.github.as_ref())
+    }
+
     pub fn by(&self) -> Authority {
         self.by
     }
@@ -82,6 +100,8 @@ impl Approved<Call> {
         Ok(Approved {
             value,
             run: self.run,
+            push: self.push,
+            github: self.github,
             by: self.by,
         })
     }
@@ -119,6 +139,10 @@ pub fn admit(
     }
     Ok(Approved {
         run: runnable(touches, &verdict),
+        push: pushes(touches).then(|| facts.push.clone()).flatten(),
+        github: reaches_github(touches)
+            .then(|| facts.github.clone())
+            .flatten(),
         by: match verdict.decision {
             Decision::Ask => Authority::Person,
             Decision::Allow | Decision::Deny => Authority::Rules,
@@ -141,10 +165,28 @@ pub fn digest(call: &Call, cwd: &str, owner: &str, verdict: &Verdict) -> String 
     hex::encode(Sha256::digest(bound.to_string()))
 }
 
+fn pushes(touches: &[Touch]) -> bool {
+    touches.iter().any(|touch| matches!(touch, Touch::Push(_)))
+}
+
+fn reaches_github(touches: &[Touch]) -> bool {
+    let reaches = |touch: &Touch| matches!(touch, Touch::GitHubRead | Touch::GitHubWrite);
+    touches.iter().any(reaches)
+}
+
+fn known<T>(destination: Option<&Destination<T>>) -> Result<&T, String> {
+    match destination {
+        Some(Destination::Known(known)) => Ok(known),
+        Some(Destination::Nowhere { why }) => Err(why.clone()),
+        None => Err("where it goes could not be looked up".to_owned()),
+    }
+}
+
 fn runnable(touches: &[Touch], verdict: &Verdict) -> Option<Runnable> {
     let text = touches.iter().find_map(|touch| match touch {
         Touch::Command(text) => Some(text),
         Touch::Read(_) | Touch::Write(_) | Touch::RepositoryRead | Touch::RepositoryWrite => None,
+        Touch::Push(_) | Touch::GitHubRead | Touch::GitHubWrite => None,
     })?;
     match (verdict.shell, verdict.commands.first()) {
         (false, Some(command)) => Some(Runnable::Argv(command.argv.clone())),

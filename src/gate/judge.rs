@@ -14,7 +14,9 @@ use crate::gate::paths::{Fault, candidates, fault, names_secret};
 use crate::gate::policy::GatePolicy;
 use crate::gate::shell::{self, Script, Unreadable};
 use crate::gate::words::{Feature, Word};
-use crate::gate::{Decision, Facts, JudgedCommand, Pattern, Touch, Verdict, Wants};
+use crate::gate::{
+    Decision, Destination, Facts, JudgedCommand, Pattern, PushWish, Touch, Verdict, Wants,
+};
 use std::collections::HashMap;
 
 /// Commands within commands beyond which a text is refused (`bash -c "bash -c …"`, `env env env …`).
@@ -99,7 +101,9 @@ impl<'a> Judgement<'a> {
     fn touch(&mut self, touch: &Touch) {
         let changes = match touch {
             Touch::Read(_) | Touch::RepositoryRead => false,
+            Touch::GitHubRead => false,
             Touch::Write(_) | Touch::Command(_) | Touch::RepositoryWrite => true,
+            Touch::Push(_) | Touch::GitHubWrite => true,
         };
         if changes && !self.policy.settings().write_enabled {
             let fix =
@@ -116,7 +120,73 @@ impl<'a> Judgement<'a> {
             Touch::Read(path) | Touch::Write(path) => self.path(path),
             Touch::Command(text) => self.command_text(text),
             Touch::RepositoryRead | Touch::RepositoryWrite => {}
+            Touch::Push(wish) => self.push(wish),
+            Touch::GitHubRead => self.github("GET"),
+            Touch::GitHubWrite => self.github("POST"),
         }
+    }
+
+    /// A push, by the rules that hold for the command which it is.
+    fn push(&mut self, wish: &PushWish) {
+        self.wants.push = Some(wish.clone());
+        let facts = self.facts;
+        let argv = match &facts.push {
+            None => return self.unresolved("unresolved-push", "where it is pushed to"),
+            Some(Destination::Nowhere { .. }) => return, // nothing will run
+            Some(Destination::Known(plan)) => plan.argv(),
+        };
+        let words: Vec<Word> = argv.iter().map(Word::literal).collect();
+        let reading = read_words(self.policy, &words);
+        let (outer, command_at) = (self.findings.begin(), self.commands.len());
+        self.commands.push(JudgedCommand {
+            argv,
+            program: "git".to_owned(),
+            decision: Decision::Allow,
+        });
+        self.permission(&words[0], &reading);
+        self.options(&reading);
+        self.rules(&reading);
+        self.commands[command_at].decision = self.findings.end(outer);
+    }
+
+    /// A request to GitHub's API. Reading may be granted for the session, writing is asked about each time.
+    fn github(&mut self, method: &str) {
+        self.wants.github = true;
+        let facts = self.facts;
+        let address = match &facts.github {
+            None => {
+                return self.unresolved("unresolved-github", "which project on GitHub is meant");
+            }
+            Some(Destination::Nowhere { .. }) => return,
+            Some(Destination::Known(project)) => project.address(),
+        };
+        let fix = "the person can approve it";
+        let (program, subcommand) = ("github".to_owned(), Some("read".to_owned()));
+        match method {
+            "GET" => {
+                self.note_grantable("github-read", format!("it reads {address}"), fix);
+                self.pattern = Some(Pattern {
+                    program: program.clone(),
+                    subcommand,
+                });
+            }
+            _ => self.note(
+                Decision::Ask,
+                "github-write",
+                format!("it changes {address}, where others see it"),
+                fix,
+            ),
+        }
+        self.commands.push(JudgedCommand {
+            argv: vec![program.clone(), method.to_owned(), address],
+            program,
+            decision: Decision::Ask,
+        });
+    }
+
+    fn unresolved(&mut self, rule: &str, what: &str) {
+        let text = format!("{what} could not be looked up");
+        self.note(Decision::Ask, rule, text, "the person can approve it");
     }
 
     fn command_text(&mut self, text: &str) {

@@ -126,6 +126,20 @@ pub enum Touch {
     RepositoryRead,
     /// The repository's local history is written (commit).
     RepositoryWrite,
+    /// Commits of the repository go to its remote.
+    Push(PushWish),
+    /// The repository's project on GitHub is read, or written (a pull request, a comment).
+    GitHubRead,
+    GitHubWrite,
+}
+
+/// A push, as it was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PushWish {
+    /// `None`: the current one.
+    pub branch: Option<String>,
+    /// Whether the remote's branch may be overwritten.
+    pub force: bool,
 }
 
 /// What the world must look up before the gate can judge.
@@ -133,6 +147,8 @@ pub enum Touch {
 pub struct Wants {
     pub paths: Vec<String>,
     pub programs: Vec<String>,
+    pub push: Option<PushWish>,
+    pub github: bool,
 }
 
 /// What the world found. Kept in the journal, so that a verdict can be computed again from it.
@@ -144,6 +160,69 @@ pub struct Facts {
     /// By the program as written in the command.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub programs: BTreeMap<String, ProgramFact>,
+    /// Where a push would go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push: Option<Destination<PushPlan>>,
+    /// Which project on GitHub is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub github: Option<Destination<Project>>,
+}
+
+/// Somewhere outside of this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Destination<T> {
+    Known(T),
+    /// There is none, so nothing will happen: the call says why.
+    Nowhere {
+        why: String,
+    },
+}
+
+/// What exactly would be pushed, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PushPlan {
+    /// Its name in the repository: `origin`.
+    pub remote: String,
+    /// Its address, rewritten as git would, without credentials.
+    pub url: String,
+    pub branch: String,
+    pub commit: String,
+    /// The remote's branch is overwritten, if it still is at this commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overwrites: Option<String>,
+}
+
+impl PushPlan {
+    /// The command that pushes: what the person is shown, what an approval is bound to, and what runs.
+    pub fn argv(&self) -> Vec<String> {
+        let force = self.overwrites.as_ref();
+        let lease = force.map(|seen| format!("--force-with-lease={}:{seen}", self.target()));
+        let words = ["git", "push"].map(str::to_owned).into_iter().chain(lease);
+        let refspec = format!("{}:{}", self.commit, self.target());
+        words.chain([self.url.clone(), refspec]).collect()
+    }
+
+    /// The branch as the remote names it in full.
+    pub fn target(&self) -> String {
+        format!("refs/heads/{}", self.branch)
+    }
+}
+
+/// A project on GitHub.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Project {
+    /// Of the API, such as `https://api.github.com`.
+    pub api: String,
+    pub owner: String,
+    pub name: String,
+}
+
+impl Project {
+    /// Its address in the API.
+    pub fn address(&self) -> String {
+        format!("{}/repos/{}/{}", self.api, self.owner, self.name)
+    }
 }
 
 /// Where a path leads, with links followed as far as it exists.

@@ -37,6 +37,7 @@ pub fn facts(wants: &Wants, root: &Path, surroundings: &Surroundings) -> Facts {
     Facts {
         paths: paths.collect(),
         programs: programs.collect(),
+        ..Facts::default()
     }
 }
 

@@ -465,6 +465,7 @@ impl Simulation {
         Facts {
             paths: wants.paths.into_iter().map(path).collect(),
             programs: wants.programs.into_iter().map(program).collect(),
+            ..Facts::default()
         }
     }
 
@@ -845,7 +846,10 @@ fn expectation() -> Expectation {
         before: None,
         after: Some("digest".into()),
     };
-    Expectation { files: vec![file] }
+    Expectation {
+        files: vec![file],
+        ..Expectation::default()
+    }
 }
 
 fn class_of(call: &Call) -> EffectClass {
