@@ -16,9 +16,10 @@ use crate::agent::step::{Policy, Resume};
 use crate::agent::texts::{self, Texts};
 use crate::gate::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 use crate::world::confine::{Mode, Own, ProcessLimits, Sandbox, Wanted};
+use crate::world::remote::Hosting;
 use models::{ModelEntry, Models};
 use serde::Deserialize;
-use services::{model, whatsapp};
+use services::{github, model, whatsapp};
 use sources::{Home, Sources, names};
 use std::env;
 use std::fmt;
@@ -91,6 +92,7 @@ pub struct Settings {
     pub projects_root: Option<PathBuf>,
     pub model: Option<ModelSettings>,
     pub whatsapp: Option<WhatsApp>,
+    pub github: Hosting,
     pub file: FileSettings,
     pub limits: Limits,
     pub models: Models,
@@ -168,6 +170,7 @@ impl Settings {
         let projects_root = sources.folder("PROJECTS_ROOT")?;
         let model = model(&mut sources)?;
         let whatsapp = whatsapp(&mut sources)?;
+        let github = github(&mut sources)?;
         let shown = std::mem::take(&mut sources.shown);
         Ok(Self {
             data_dir,
@@ -177,6 +180,7 @@ impl Settings {
             projects_root,
             model,
             whatsapp,
+            github,
             file: file_settings(&home.folder)?,
             limits: limits(&home.folder)?,
             models: Models::load(&home.folder)?,
@@ -203,6 +207,7 @@ impl Settings {
                 key: String::new(),
             }),
             whatsapp: Some(whatsapp),
+            github: Hosting::default(),
             file: file_settings(&nowhere)
                 .expect("BUG: the compiled-in settings parse, a test says so"),
             limits: limits(&nowhere).expect("BUG: the compiled-in limits parse, a test says so"),
@@ -259,7 +264,9 @@ impl Settings {
         let inherited = env::vars()
             .filter(|(name, _)| is_secret(name))
             .map(|(_, value)| value);
-        whatsapp.chain(model).chain(inherited).collect()
+        let github = self.github.token.iter().cloned();
+        let all = whatsapp.chain(model).chain(github).chain(inherited);
+        all.collect()
     }
 
     /// What confines commands that get this environment.

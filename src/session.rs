@@ -10,7 +10,7 @@ use crate::agent::event::{
 use crate::agent::limits;
 use crate::agent::recovery;
 use crate::agent::state::State;
-use crate::agent::step::{Decision, Effect, Policy, step};
+use crate::agent::step::{Decision, Effect, Look, Policy, step};
 use crate::doors::Observers;
 use crate::world::journal::{Journal, JournalError};
 use crate::world::store::Store;
@@ -129,13 +129,10 @@ impl Session {
             self.ring_alarm()?;
             match step(&self.state, &self.surface.policy) {
                 Decision::Record(event) => self.record(*event)?,
-                Decision::Look(look) => {
-                    let gate = &self.surface.policy.gate;
-                    let (workspace, path) = (&self.workspace, self.journal.path());
-                    let outside = &self.surface.outside;
-                    let fact = outside.look(look, gate, workspace, path).await;
-                    self.record(fact)?;
-                }
+                Decision::Look(look) => match self.look(look, inbox).await? {
+                    Some(fact) => self.record(fact)?,
+                    None => return self.drain().await,
+                },
                 Decision::Perform(_) if self.surface.shutdown.is_cancelled() => {
                     return self.drain().await;
                 }
@@ -164,6 +161,25 @@ impl Session {
                         () = self.surface.shutdown.cancelled() => return self.drain().await,
                     }
                 }
+            }
+        }
+    }
+
+    /// What a look finds; messages are taken meanwhile, for a remote may let us wait. `None` on shutdown.
+    async fn look(
+        &mut self,
+        look: Look,
+        inbox: &mut mpsc::Receiver<Delivery>,
+    ) -> Result<Option<Event>, SessionError> {
+        let (surface, workspace) = (self.surface.clone(), self.workspace.clone());
+        let (gate, path) = (&surface.policy.gate, self.journal.path().to_owned());
+        let mut looking = surface.outside.look(look, gate, &workspace, &path);
+        loop {
+            tokio::select! {
+                biased;
+                fact = &mut looking => return Ok(Some(fact)),
+                () = surface.shutdown.cancelled() => return Ok(None),
+                Some(delivery) = inbox.recv() => self.take_message(delivery)?,
             }
         }
     }
@@ -221,19 +237,24 @@ impl Session {
             Effect::PutBack { .. } => Doing::PutBack,
             Effect::Diff { .. } => Doing::Diff,
         };
-        let opening = self.state.opening.clone();
-        let observers = self.surface.observers.clone();
-        let scene = Scene {
-            session: opening.session.clone(),
-            chat: opening.chat.clone(),
-            workspace: self.workspace.as_ref().ok().cloned(),
-            cancel: self.cancel.clone(),
-            show: Arc::new(move |delta| observers.shown(&opening, delta)),
-        };
+        let scene = self.scene();
         let handle = self
             .running
             .spawn(self.surface.outside.clone().perform(effect, scene));
         self.tasks.insert(handle.id(), doing);
+    }
+
+    fn scene(&self) -> Scene {
+        let opening = self.state.opening.clone();
+        let observers = self.surface.observers.clone();
+        Scene {
+            session: opening.session.clone(),
+            chat: opening.chat.clone(),
+            workspace: self.workspace.as_ref().ok().cloned(),
+            cancel: self.cancel.clone(),
+            plan: self.state.plan.checklist(),
+            show: Arc::new(move |delta| observers.shown(&opening, delta)),
+        }
     }
 
     fn take_outcome(&mut self, ended: Result<(Id, Event), JoinError>) -> Result<(), SessionError> {

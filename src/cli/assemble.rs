@@ -72,6 +72,7 @@ pub fn assemble(
         },
         masks: policy.masks.clone(),
         policy: policy.clone(),
+        hosting: Arc::new(settings.github.clone()),
         data_dir: data_dir.clone(),
         send_attempts_max: limits.send_attempts_max,
         offers: Offers::default(),

@@ -1,10 +1,12 @@
-//! The services outside: the model's server and WhatsApp.
+//! The services outside: the model's server, WhatsApp, GitHub.
 
 use super::sources::{Sources, numbers};
 use super::{ConfigError, ModelSettings, WhatsApp};
+use crate::world::remote::{Hosting, is_name};
 
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 const DEFAULT_GRAPH_URL: &str = "https://graph.facebook.com/v23.0";
+const DEFAULT_GITHUB_URL: &str = "https://api.github.com";
 
 pub(super) fn model(sources: &mut Sources) -> Result<Option<ModelSettings>, ConfigError> {
     let base_url = sources.url("OPENAI_BASE_URL", DEFAULT_BASE_URL)?;
@@ -75,4 +77,32 @@ pub(super) fn whatsapp(sources: &mut Sources) -> Result<Option<WhatsApp>, Config
         api_url,
         allowed,
     }))
+}
+
+pub(super) fn github(sources: &mut Sources) -> Result<Hosting, ConfigError> {
+    let api = sources.url("GITHUB_API_URL", DEFAULT_GITHUB_URL)?;
+    let project = |text: &str| match text.split_once('/') {
+        Some((owner, name)) if is_name(owner) && is_name(name) => {
+            Some(Some((owner.to_owned(), name.to_owned())))
+        }
+        Some(_) => None,
+        None => text.is_empty().then_some(None),
+    };
+    let project = sources.parsed("GITHUB_REPO", "", "owner/name", project)?;
+    let token = sources.get("GITHUB_TOKEN", true);
+    if let Some((token, origin)) = &token
+        && !token.chars().all(|c| c.is_ascii_graphic())
+    {
+        return Err(ConfigError::Value {
+            name: "GITHUB_TOKEN".into(),
+            origin: origin.clone(),
+            value: "(not shown)".into(),
+            accepted: "a token: letters, digits and signs without blanks",
+        });
+    }
+    Ok(Hosting {
+        api,
+        token: token.map(|(token, _)| token),
+        project,
+    })
 }

@@ -176,7 +176,7 @@ fn reaches_github(touches: &[Touch]) -> bool {
 
 fn known<T>(destination: Option<&Destination<T>>) -> Result<&T, String> {
     match destination {
-        Some(Destination::Known(known)) => Ok(known),
+        Some(Destination::Known(known)) => Ok(known.as_ref()),
         Some(Destination::Nowhere { why }) => Err(why.clone()),
         None => Err("where it goes could not be looked up".to_owned()),
     }

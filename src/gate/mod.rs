@@ -172,7 +172,7 @@ pub struct Facts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Destination<T> {
-    Known(T),
+    Known(Box<T>),
     /// There is none, so nothing will happen: the call says why.
     Nowhere {
         why: String,

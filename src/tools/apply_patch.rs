@@ -36,6 +36,7 @@ fn expect(json: &Value, workspace: &Workspace) -> Option<Expectation> {
     });
     Some(Expectation {
         files: files.collect(),
+        ..Expectation::default()
     })
 }
 

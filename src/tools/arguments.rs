@@ -44,6 +44,9 @@ fn strip(schema: &mut Value) {
     if map.get("minimum").is_some_and(|least| *least == 0) {
         map.remove("minimum");
     }
+    if let Some(Value::Array(values)) = map.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
     // An optional field is one that is not required: `null` is read as if it were missing.
     if let Some(Value::Array(types)) = map.get_mut("type") {
         types.retain(|name| name != "null");
@@ -64,6 +67,19 @@ fn strip(schema: &mut Value) {
     if let Some(items) = map.get_mut("items") {
         strip(items);
     }
+}
+
+/// A schema as it is sent: unknown fields are refused all the same, and nobody pays for saying so with every request.
+pub fn slim(mut schema: Value) -> Value {
+    fn walk(schema: &mut Value) {
+        let Value::Object(map) = schema else { return };
+        map.remove("additionalProperties");
+        let fields = map.get_mut("properties").and_then(Value::as_object_mut);
+        fields.into_iter().flat_map(Map::values_mut).for_each(walk);
+        map.get_mut("items").into_iter().for_each(walk);
+    }
+    walk(&mut schema);
+    schema
 }
 
 /// Compiled once per tool.

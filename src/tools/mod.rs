@@ -3,11 +3,12 @@
 //! A tool says what it touches before it runs ([`Tool::touches`], pure), gets nothing but an [`Approved`] call, and
 //! reaches the outside only through its [`Reach`]. Its result is bounded text for a model. It never asks, never judges.
 
-use crate::agent::event::{Call, EffectClass, Expectation, Outcome, Status};
+use crate::agent::event::{Call, CallId, EffectClass, Expectation, Outcome, Status};
 use crate::agent::plan::Plan;
 use crate::gate::{Approved, Touch};
 use crate::world::outputs::Outputs;
 use crate::world::process::Processes;
+use crate::world::remote::{Hosting, Remote};
 use crate::world::workspace::Workspace;
 use arguments::{args, schema_of};
 use serde::de::DeserializeOwned;
@@ -29,8 +30,16 @@ mod write_file;
 mod run_command;
 // The repository.
 mod git_commit;
+mod git_create_branch;
 mod git_diff;
+mod git_log;
 mod git_status;
+// Its remote.
+mod git_create_pr;
+mod git_pr_comments;
+mod git_pr_reply;
+mod git_pr_status;
+mod git_push;
 // The plan, and the person.
 mod create_task_plan;
 mod get_task_plan;
@@ -45,7 +54,7 @@ mod text; // bounded text
 mod walk; // the files that a model may see
 
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 15] = [
+static TOOLS: [Tool; 22] = [
     list_files::TOOL,
     search::TOOL,
     read_lines::TOOL,
@@ -56,7 +65,14 @@ static TOOLS: [Tool; 15] = [
     read_output::TOOL,
     git_status::TOOL,
     git_diff::TOOL,
+    git_log::TOOL,
+    git_create_branch::TOOL,
     git_commit::TOOL,
+    git_push::TOOL,
+    git_create_pr::TOOL,
+    git_pr_status::TOOL,
+    git_pr_comments::TOOL,
+    git_pr_reply::TOOL,
     create_task_plan::TOOL,
     update_task_status::TOOL,
     get_task_plan::TOOL,
@@ -72,13 +88,22 @@ pub fn find(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.name == name)
 }
 
+/// Only for a project on GitHub: other sessions do not pay for their schemas.
+const FOR_GITHUB: [&str; 4] = [
+    git_create_pr::TOOL.name,
+    git_pr_status::TOOL.name,
+    git_pr_comments::TOOL.name,
+    git_pr_reply::TOOL.name,
+];
+
 /// The tools that a model is offered, in the shape of OpenAI's functions. Without the write switch, only those that
-/// neither write nor execute.
-pub fn offered(write_enabled: bool) -> Vec<Value> {
+/// neither write nor execute; without `github`, none that is about pull requests.
+pub fn offered(write_enabled: bool, github: bool) -> Vec<Value> {
     let offers = TOOLS
         .iter()
-        .filter(|tool| write_enabled || tool.class == EffectClass::Pure);
-    let function = |tool: &Tool| json!({"name": tool.name, "description": tool.about.trim(), "parameters": (tool.schema)()});
+        .filter(|tool| write_enabled || tool.class == EffectClass::Pure)
+        .filter(|tool| github || !FOR_GITHUB.contains(&tool.name));
+    let function = |tool: &Tool| json!({"name": tool.name, "description": tool.about.trim(), "parameters": arguments::slim((tool.schema)())});
     offers
         .map(|tool| json!({"type": "function", "function": function(tool)}))
         .collect()
@@ -138,6 +163,21 @@ pub struct Reach {
     pub workspace: Workspace,
     pub processes: Processes,
     pub outputs: Outputs,
+    pub hosting: Arc<Hosting>,
+    /// The session's plan as a checklist; empty if there is none.
+    pub plan: String,
+}
+
+impl Reach {
+    /// The workspace's remote, under a call.
+    pub fn remote<'a>(&'a self, call: &'a CallId) -> Remote<'a> {
+        Remote {
+            processes: &self.processes,
+            call,
+            root: self.workspace.root(),
+            hosting: &self.hosting,
+        }
+    }
 }
 
 /// Runs a tool that works on files, off the async threads. A panic goes on to whoever started the effect.

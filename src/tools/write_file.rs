@@ -43,6 +43,7 @@ fn expect(json: &Value, workspace: &Workspace) -> Option<Expectation> {
             before,
             after,
         }],
+        ..Expectation::default()
     })
 }
 

@@ -3,6 +3,8 @@
 //! A failure of the outside is data (an [`Outcome`](crate::agent::event::Outcome), a failed send); only what makes it
 //! impossible to go on is an error.
 
+/// What is known of the outside, before and after a call.
+mod abroad;
 /// Trees of the workspace.
 mod checkpoint;
 /// Time and fresh names.
@@ -11,6 +13,8 @@ pub mod clock;
 pub mod confine;
 /// Hooks and configuration, as they were.
 mod git_guard;
+/// GitHub's API.
+pub mod github;
 /// Whether a workspace changed.
 mod glance;
 /// The truth, on disk.
@@ -29,6 +33,8 @@ pub mod notes;
 pub mod outputs;
 /// The one spawn.
 pub mod process;
+/// The repository's remote.
+pub mod remote;
 /// Facts for the gate.
 pub mod resolve;
 /// The workspace's content, as git trees.
@@ -46,12 +52,13 @@ use crate::agent::money::Price;
 use crate::agent::state::Outgoing;
 use crate::agent::step::{Effect, Look, Policy};
 use crate::doors::Channels;
-use crate::gate::{self, Approved, GatePolicy};
+use crate::gate::{self, Approved, Destination, GatePolicy};
 use crate::tools::{self, Action, Reach};
 use confine::Sandbox;
 use model::{Delta, Model, ModelError, Patience, Request};
 use outputs::Outputs;
 use process::Processes;
+use remote::{Hosting, Remote};
 use resolve::Surroundings;
 use serde_json::value::RawValue;
 use snapshot::Order;
@@ -77,6 +84,7 @@ pub struct World {
     pub channels: Channels,
     pub masks: Masks,
     pub policy: Arc<Policy>,
+    pub hosting: Arc<Hosting>,
     pub data_dir: PathBuf,
     /// Tries for one message, each with the channel's own retries.
     pub send_attempts_max: u32,
@@ -88,25 +96,33 @@ pub struct World {
 pub struct Offers {
     reading: Box<RawValue>,
     all: Box<RawValue>,
+    /// The same, for a project on GitHub.
+    reading_github: Box<RawValue>,
+    all_github: Box<RawValue>,
 }
 
 impl Default for Offers {
     fn default() -> Self {
-        let raw = |write| {
-            serde_json::value::to_raw_value(&tools::offered(write)).expect("BUG: schemas serialise")
+        let raw = |write, github| {
+            serde_json::value::to_raw_value(&tools::offered(write, github))
+                .expect("BUG: schemas serialise")
         };
         Self {
-            reading: raw(false),
-            all: raw(true),
+            reading: raw(false, false),
+            all: raw(true, false),
+            reading_github: raw(false, true),
+            all_github: raw(true, true),
         }
     }
 }
 
 impl Offers {
-    fn to(&self, write_enabled: bool) -> &RawValue {
-        match write_enabled {
-            true => &self.all,
-            false => &self.reading,
+    fn pick(&self, write_enabled: bool, github: bool) -> &RawValue {
+        match (write_enabled, github) {
+            (false, false) => &self.reading,
+            (true, false) => &self.all,
+            (false, true) => &self.reading_github,
+            (true, true) => &self.all_github,
         }
     }
 }
@@ -120,6 +136,8 @@ pub struct Scene {
     pub workspace: Option<Workspace>,
     /// Ends what runs, when the person says stop.
     pub cancel: CancellationToken,
+    /// The session's plan as a checklist; empty if there is none.
+    pub plan: String,
     pub show: Arc<dyn Fn(Delta) + Send + Sync>,
 }
 
@@ -169,11 +187,12 @@ impl World {
                 messages,
                 write_enabled,
             } => {
+                let github = self.has_project(&scene).await;
                 let request = Request {
                     round,
                     model: &model,
                     messages: &messages,
-                    tools: self.offers.to(write_enabled),
+                    tools: self.offers.pick(write_enabled, github),
                 };
                 self.ask_model(&request, &scene).await
             }
@@ -184,12 +203,13 @@ impl World {
                 write_enabled,
                 ..
             } => {
+                let github = self.has_project(&scene).await;
                 let request = Request {
                     round,
                     model: &model,
                     messages: &messages,
                     // Not to be called; without them the provider's cache would not know the rest.
-                    tools: self.offers.to(write_enabled),
+                    tools: self.offers.pick(write_enabled, github),
                 };
                 self.summarise(&request, &scene).await
             }
@@ -291,6 +311,8 @@ impl World {
             workspace: workspace.clone(),
             processes: processes.clone(),
             outputs: outputs.clone(),
+            hosting: self.hosting.clone(),
+            plan: scene.plan.clone(),
         });
         let outcome = match tools::find(tool).map(|tool| &tool.action) {
             Some(Action::World { run, .. }) => run(call, reach).await,
@@ -336,6 +358,34 @@ impl World {
         }
     }
 
+    /// Whether the session's tools are also those for pull requests. Looked up once: what is offered stays the same.
+    async fn has_project(&self, scene: &Scene) -> bool {
+        let (Some(workspace), Some(_)) = (&scene.workspace, &self.hosting.token) else {
+            return false;
+        };
+        let looked = async {
+            let processes = self.processes(workspace, scene.cancel.clone());
+            let call = CallId("0".into());
+            let remote = self.remote(&processes, &call, workspace);
+            matches!(remote.project().await, Destination::Known(_))
+        };
+        *workspace.notes().project.get_or_init(|| looked).await
+    }
+
+    fn remote<'a>(
+        &'a self,
+        processes: &'a Processes,
+        call: &'a CallId,
+        workspace: &'a Workspace,
+    ) -> Remote<'a> {
+        Remote {
+            processes,
+            call,
+            root: workspace.root(),
+            hosting: &self.hosting,
+        }
+    }
+
     async fn find_out(
         &self,
         look: Look,
@@ -346,21 +396,28 @@ impl World {
         match (look, workspace) {
             (Look::Chain { message }, _) => verify(message, journal),
             (Look::Examine { call, touches }, Ok(workspace)) => {
-                let facts = resolve::facts(
-                    &gate::wants(policy, &touches),
-                    workspace.root(),
-                    &self.surroundings,
-                );
+                let wants = gate::wants(policy, &touches);
+                let mut facts = resolve::facts(&wants, workspace.root(), &self.surroundings);
+                let processes = self.processes(workspace, CancellationToken::new());
+                let remote = self.remote(&processes, &call.id, workspace);
+                abroad::look_up(&remote, &wants, &mut facts).await;
+                let session = journal.file_stem().unwrap_or_default().to_string_lossy();
+                let outside = abroad::expectation(&session, &call, &touches, &facts);
                 Event::CallExamined {
-                    expect: expectation(&call, workspace),
+                    expect: expectation(&call, workspace).or(outside),
                     call: call.id,
                     facts,
                 }
             }
-            (Look::Probe { call, expect }, Ok(workspace)) => Event::CallProbed {
-                call,
-                probe: probe(expect.as_ref(), workspace),
-            },
+            (Look::Probe { call, expect }, Ok(workspace)) => {
+                let processes = self.processes(workspace, CancellationToken::new());
+                let remote = self.remote(&processes, &call, workspace);
+                let outside = abroad::probe(&remote, expect.as_ref()).await;
+                Event::CallProbed {
+                    probe: outside.unwrap_or_else(|| probe(expect.as_ref(), workspace)),
+                    call,
+                }
+            }
             (Look::Tree { call }, Ok(workspace)) => {
                 let processes = self.processes(workspace, CancellationToken::new());
                 let tree = glance::state(workspace, &processes, &call).await;

@@ -18,3 +18,12 @@ pub fn client(base_url: &str) -> Client {
         .build()
         .expect("BUG: a client without certificates can always be made")
 }
+
+/// One that follows no redirect wherever it talks to: its requests carry a token.
+pub fn strict_client(base_url: &str) -> Client {
+    if !base_url.starts_with("https://") {
+        return client(base_url);
+    }
+    let strict = Client::builder().redirect(Policy::none()).build();
+    strict.expect("BUG: a client that follows nothing can always be made")
+}

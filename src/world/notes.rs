@@ -6,10 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
+use tokio::sync::OnceCell;
 
 /// Shared by the calls of one session.
 #[derive(Debug, Default)]
-pub struct Notes(Mutex<Inner>);
+pub struct Notes {
+    inner: Mutex<Inner>,
+    /// Whether the workspace belongs to a project on GitHub, once somebody asked.
+    pub project: OnceCell<bool>,
+}
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -46,7 +51,7 @@ impl Notes {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Each change is one insertion: a panic elsewhere cannot have left it half done.
-        self.0
+        self.inner
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }

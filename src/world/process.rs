@@ -34,6 +34,44 @@ const PIPE_GRACE: Duration = Duration::from_millis(200);
 const GIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Subcommands of git that are for nothing without the network.
 const GIT_REMOTE: &[&str] = &["clone", "fetch", "ls-remote", "pull", "push"];
+const PUSH_TIMEOUT: Duration = Duration::from_secs(300);
+/// What of git could start a program or ask for something: hooks, pager, monitor, external diff, signing.
+const NEUTRAL: &[&str] = &[
+    "--no-pager",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "diff.external=",
+    "-c",
+    "core.pager=cat",
+    "-c",
+    "commit.gpgSign=false",
+    "-c",
+    "tag.gpgSign=false",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "protocol.ext.allow=never",
+    "-c",
+    "color.ui=false",
+    "-c",
+    "gc.auto=0",
+];
+/// No redirect is followed, which may lead to another host, and nothing but what a push needs is spoken.
+const NEUTRAL_ABROAD: &[&str] = &[
+    "-c",
+    "http.followRedirects=false",
+    "-c",
+    "protocol.allow=never",
+    "-c",
+    "protocol.https.allow=always",
+    "-c",
+    "protocol.http.allow=always",
+    "-c",
+    "protocol.ssh.allow=always",
+];
 /// When a temporary folder is taken for abandoned.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// What the self-test's limit is.
@@ -333,29 +371,6 @@ impl Processes {
         stdin: Option<Vec<u8>>,
         variables: &[(String, String)],
     ) -> Finished {
-        const NEUTRAL: &[&str] = &[
-            "--no-pager",
-            "-c",
-            "core.hooksPath=/dev/null",
-            "-c",
-            "core.fsmonitor=false",
-            "-c",
-            "diff.external=",
-            "-c",
-            "core.pager=cat",
-            "-c",
-            "commit.gpgSign=false",
-            "-c",
-            "tag.gpgSign=false",
-            "-c",
-            "core.quotePath=false",
-            "-c",
-            "protocol.ext.allow=never",
-            "-c",
-            "color.ui=false",
-            "-c",
-            "gc.auto=0",
-        ];
         let remote = args.first().is_some_and(|name| GIT_REMOTE.contains(name));
         let env = [
             ("GIT_TERMINAL_PROMPT", "0"),
@@ -385,6 +400,38 @@ impl Processes {
             guard_git: false,
         };
         self.run(call, launch).await
+    }
+
+    /// git with a remote, in a bare repository of ours that is its only writable folder besides the workspace.
+    ///
+    /// `own_credentials`: whether it may read the person's keys and tokens.
+    pub async fn git_in(&self, room: &Temp, args: &[&str], own_credentials: bool) -> Finished {
+        let started = Instant::now();
+        if let Some(why) = self.distrust().await {
+            return refused(why, started);
+        }
+        let args = NEUTRAL.iter().chain(NEUTRAL_ABROAD).chain(args);
+        let env = [
+            ("GIT_DIR", room.path().to_string_lossy().into_owned()),
+            ("GIT_TERMINAL_PROMPT", "0".into()),
+            ("GIT_EDITOR", "true".into()),
+            // What git says is read.
+            ("LC_ALL", "C".into()),
+        ];
+        let launch = Launch {
+            program: "git".into(),
+            args: args.map(|arg| (*arg).to_owned()).collect(),
+            cwd: room.path().to_owned(),
+            env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            timeout: PUSH_TIMEOUT,
+            stdin: None,
+            needs: Needs {
+                network: true,
+                credentials: own_credentials,
+            },
+            guard_git: false,
+        };
+        self.start(launch, room, started).await
     }
 }
 

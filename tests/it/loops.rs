@@ -260,6 +260,7 @@ impl<'a> Player<'a> {
         Facts {
             paths: wants.paths.into_iter().map(path).collect(),
             programs: wants.programs.into_iter().map(program).collect(),
+            ..Facts::default()
         }
     }
 

@@ -52,6 +52,7 @@ fn approved(call: Call, touches: &[Touch]) -> Approved<Call> {
     let facts = Facts {
         paths: wants.paths.iter().map(inside).collect(),
         programs: wants.programs.iter().map(system).collect(),
+        ..Facts::default()
     };
     let circumstances = Circumstances {
         cwd: "/w",
@@ -93,6 +94,8 @@ fn bench() -> Bench {
         processes: processes(folder.path()),
         session: "s-1".into(),
         outputs: Outputs::of(&folder.path().join("data"), "s-1"),
+        hosting: Arc::default(),
+        plan: String::new(),
     });
     Bench { folder, reach }
 }
@@ -209,15 +212,22 @@ fn misfit(name: &str, arguments: Value) -> String {
 
 #[test]
 fn offers_the_same_short_text_to_every_model() {
-    let offered = tools::offered(true);
-    assert!(serde_json::to_string(&offered).unwrap().len() < 5_500);
+    let offered = tools::offered(true, false);
+    assert!(serde_json::to_string(&offered).unwrap().len() < 5_700);
     let lines: Vec<String> = offered.iter().map(Value::to_string).collect();
     insta::assert_snapshot!(lines.join("\n"));
+    let more = tools::offered(true, true);
+    let is_new = |offer: &&Value| !offered.contains(offer);
+    let lines: Vec<String> = more.iter().filter(is_new).map(Value::to_string).collect();
+    insta::assert_snapshot!(
+        "offers_pull_requests_to_a_project_on_github",
+        lines.join("\n")
+    );
 }
 
 #[test]
 fn offers_nothing_that_writes_or_executes_without_the_write_switch() {
-    let offered: Vec<Value> = tools::offered(false);
+    let offered: Vec<Value> = tools::offered(false, true);
     let names: Vec<&str> = offered
         .iter()
         .map(|offer| offer["function"]["name"].as_str().unwrap())
@@ -1105,6 +1115,67 @@ async fn answers_in_time_about_a_patch_of_a_monotonous_file() {
 }
 
 #[tokio::test]
+async fn shows_history_without_secrets() {
+    let bench = bench();
+    bench.write("a.txt", "one\n");
+    bench.repository();
+    bench.write("a.txt", "two\n").write(".env", "KEY=hush\n");
+    bench.git(&["add", "--force", "--all"]);
+    bench.git(&["commit", "--quiet", "--message", "fix: count"]);
+    let log = bench.done("git_log", json!({})).await;
+    assert_eq!(log.lines().count(), 2, "{log}");
+    assert!(
+        log.lines()
+            .next()
+            .is_some_and(|line| line.ends_with(": fix: count")),
+        "{log}"
+    );
+    let show = bench.done("git_log", json!({"what": "show"})).await;
+    assert!(show.contains("+two") && !show.contains("hush"), "{show}");
+    let blame = bench
+        .done("git_log", json!({"what": "blame", "path": "a.txt"}))
+        .await;
+    assert!(blame.ends_with(") two"), "{blame}");
+    let branches = bench.done("git_log", json!({"what": "branches"})).await;
+    assert!(branches.starts_with("* "), "{branches}");
+    for (arguments, expected) in [
+        (json!({"what": "blame"}), "/path: missing"),
+        (json!({"rev": "--output=x"}), "is no commit"),
+        (json!({"what": "show", "rev": "HEAD:.env"}), "is no commit"),
+        (json!({"rev": "nothing"}), "git log ended with"),
+    ] {
+        let text = bench.failed("git_log", arguments.clone()).await;
+        assert!(text.contains(expected), "{arguments}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn makes_a_branch_once_however_often_it_is_asked() {
+    let bench = bench();
+    bench.write("a.txt", "one\n");
+    bench.repository();
+    for _ in 0..2 {
+        let text = bench
+            .done("git_create_branch", json!({"name": "fix/it"}))
+            .await;
+        assert!(text.starts_with("On the new branch fix/it, at "), "{text}");
+    }
+    bench.write("a.txt", "two\n");
+    bench.git(&["commit", "--quiet", "--all", "--message", "fix: it"]);
+    bench.git(&["branch", "old", "HEAD~1"]);
+    let text = bench
+        .failed("git_create_branch", json!({"name": "old"}))
+        .await;
+    assert!(text.contains("exists at another commit"), "{text}");
+    for name in ["-f", "a..b", "a b"] {
+        let text = bench
+            .failed("git_create_branch", json!({"name": name}))
+            .await;
+        assert!(text.contains("is no name of a branch"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn commits_no_secret_even_if_it_was_staged() {
     let bench = bench();
     bench
@@ -1182,6 +1253,8 @@ async fn says_why_git_can_not_be_used() {
         processes: processes(bench.root()),
         session: "s-2".into(),
         outputs: Outputs::of(bench.root(), "s-2"),
+        hosting: Arc::default(),
+        plan: String::new(),
     });
     let inner = Bench {
         folder: tempfile::tempdir().unwrap(),

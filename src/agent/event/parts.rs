@@ -2,6 +2,7 @@
 
 use crate::agent::conversation::{Kind, Past};
 use crate::agent::plan::Plan;
+use crate::gate::{Project, PushPlan};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -337,10 +338,31 @@ pub enum EffectClass {
     Opaque,
 }
 
-/// What a probe will look for, written down before the effect: files with their digests before and after.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What a probe will look for, written down before the effect: files with their digests before and after, and what is
+/// outside of this machine then.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expectation {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<ExpectedFile>,
+    /// What the remote has afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push: Option<Box<PushPlan>>,
+    /// What GitHub has afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<Box<ExpectedMark>>,
+}
+
+/// Something on GitHub that names the call which made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpectedMark {
+    pub project: Project,
+    pub text: String,
+    /// The pull request that is commented on; `None`: it is itself what carries the mark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull: Option<u64>,
+    /// Names that are set on it afterwards: reviewers, labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
 }
 
 /// One file's state before and after an effect. `None`: the file does not exist.

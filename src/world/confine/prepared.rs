@@ -52,6 +52,15 @@ pub struct Temp {
 }
 
 impl Temp {
+    /// One that no other command shares.
+    pub fn alone() -> io::Result<Self> {
+        let folder = std::env::temp_dir();
+        let folder = folder.canonicalize().unwrap_or(folder);
+        let shared = Arc::new(private_folder_in(&folder)?);
+        let own = private_folder_in(shared.path())?;
+        Ok(Self { own, shared })
+    }
+
     /// Of this command alone, by name; other commands of the workspace could look into it.
     pub fn path(&self) -> &Path {
         self.own.path()
@@ -104,12 +113,9 @@ impl Prepared {
         if temps.len() >= KEPT_MAX {
             temps.clear();
         }
-        let folder = std::env::temp_dir();
-        let folder = folder.canonicalize().unwrap_or(folder);
-        let shared = Arc::new(private_folder_in(&folder)?);
-        temps.insert(workspace.to_owned(), shared.clone());
-        let own = private_folder_in(shared.path())?;
-        Ok(Temp { own, shared })
+        let temp = Temp::alone()?;
+        temps.insert(workspace.to_owned(), temp.shared.clone());
+        Ok(temp)
     }
 }
 

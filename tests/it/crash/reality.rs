@@ -570,7 +570,10 @@ impl Reality {
             path,
         };
         let files = names.into_iter().map(file).collect();
-        Some(Expectation { files })
+        Some(Expectation {
+            files,
+            ..Expectation::default()
+        })
     }
 
     fn probe(&self, expect: Option<&Expectation>) -> Probe {
@@ -622,5 +625,6 @@ fn facts(policy: &GatePolicy, touches: &[Touch]) -> Facts {
     Facts {
         paths: wants.paths.into_iter().map(path).collect(),
         programs: wants.programs.into_iter().map(program).collect(),
+        ..Facts::default()
     }
 }

@@ -1,0 +1,76 @@
+//! `git_create_branch`: a new branch from the current commit, checked out. Nothing in the folder changes.
+
+use super::repository::Git;
+use super::{Action, Reach, RunFuture, Tool, schema_of};
+use crate::agent::event::{Call, EffectClass, Outcome};
+use crate::gate::{Approved, Touch};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+
+pub const TOOL: Tool = Tool {
+    name: "git_create_branch",
+    about: include_str!("../../prompts/tools/git_create_branch.md"),
+    // A branch that is there already, at the same commit, is what was wanted.
+    class: EffectClass::Idempotent,
+    schema: schema_of::<Args>,
+    touches: |_| Ok(vec![Touch::RepositoryWrite]),
+    action: Action::World { run, expect: None },
+};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    #[schemars(length(min = 1))]
+    name: String,
+}
+
+fn run(call: Approved<Call>, reach: Arc<Reach>) -> RunFuture {
+    Box::pin(async move {
+        let id = call.get().id.clone();
+        let git = Git {
+            reach: &reach,
+            call: &id,
+        };
+        let done = match call.typed::<Args>() {
+            Ok(approved) => create(&git, &approved.get().name).await,
+            Err(error) => Err(error),
+        };
+        let mut outcome = done.map_or_else(Outcome::failed, Outcome::done);
+        outcome.consequential = true;
+        outcome
+    })
+}
+
+async fn create(git: &Git<'_>, name: &str) -> Result<String, String> {
+    git.require_repository().await?;
+    let valid = git.ask(&["check-ref-format", "--branch", name]).await;
+    if name.starts_with('-') || valid.is_err() {
+        return Err(format!(
+            "{name:?} is no name of a branch; write one like fix/discount"
+        ));
+    }
+    if !git.has_commits().await {
+        return Err("the repository has no commit yet; git_commit makes one".into());
+    }
+    let full = format!("refs/heads/{name}");
+    let there = git
+        .ask(&["rev-parse", "--verify", "--quiet", &full])
+        .await
+        .ok();
+    let here = git.ask(&["rev-parse", "HEAD"]).await?;
+    match there {
+        None => {
+            git.ask(&["switch", "--quiet", "--no-track", "--create", name])
+                .await?
+        }
+        Some(there) if there == here => git.ask(&["switch", "--quiet", "--no-guess", name]).await?,
+        Some(there) => {
+            return Err(format!(
+                "the branch {name} exists at another commit ({:.10}); choose another name, or switch to it by run_command `git switch {name}`",
+                there.trim()
+            ));
+        }
+    };
+    Ok(format!("On the new branch {name}, at {:.10}.", here.trim()))
+}
