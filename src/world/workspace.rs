@@ -5,6 +5,11 @@
 //! nothing about what may be read or written: that was judged before. Its one rule of its own is that nothing is
 //! written below `.git`, whose hooks and configuration run programs.
 
+/// Several files at once.
+mod swap;
+
+pub use swap::{Mode as FileMode, Standing, Swap};
+
 use super::notes::Notes;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2, renameat};
@@ -137,25 +142,7 @@ impl Workspace {
 
     /// A whole text file. Line ends and a byte order mark stay as they are.
     pub fn read_text(&self, path: &str) -> Result<String> {
-        let file = self.open(path, Open::Read)?;
-        let bytes = file.metadata().map_err(|e| io_error(path, e))?.len();
-        if bytes > TEXT_BYTES_MAX {
-            return Err(WorkspaceError::TooLarge {
-                path: path.into(),
-                bytes,
-            });
-        }
-        let mut content = Vec::with_capacity(bytes as usize);
-        // One byte more than allowed shows that the file grew while it was read.
-        file.take(TEXT_BYTES_MAX + 1)
-            .read_to_end(&mut content)
-            .map_err(|e| io_error(path, e))?;
-        if content.len() as u64 > TEXT_BYTES_MAX {
-            return Err(WorkspaceError::TooLarge {
-                path: path.into(),
-                bytes: content.len() as u64,
-            });
-        }
+        let (content, _) = self.read_bytes(path)?;
         let probe = &content[..content.len().min(BINARY_PROBE_BYTES)];
         if let Some(offset) = probe.iter().position(|b| *b == 0) {
             return Err(WorkspaceError::NotUtf8 {
@@ -167,6 +154,29 @@ impl Workspace {
             path: path.into(),
             offset: e.utf8_error().valid_up_to(),
         })
+    }
+
+    /// A whole file that is small enough for a text, and its permission bits.
+    pub fn read_bytes(&self, path: &str) -> Result<(Vec<u8>, u32)> {
+        let file = self.open(path, Open::Read)?;
+        let metadata = file.metadata().map_err(|e| io_error(path, e))?;
+        let too_large = |bytes| WorkspaceError::TooLarge {
+            path: path.into(),
+            bytes,
+        };
+        let bytes = metadata.len();
+        if bytes > TEXT_BYTES_MAX {
+            return Err(too_large(bytes));
+        }
+        let mut content = Vec::with_capacity(bytes as usize);
+        // One byte more than allowed shows that the file grew while it was read.
+        file.take(TEXT_BYTES_MAX + 1)
+            .read_to_end(&mut content)
+            .map_err(|e| io_error(path, e))?;
+        match content.len() as u64 {
+            bytes if bytes > TEXT_BYTES_MAX => Err(too_large(bytes)),
+            _ => Ok((content, metadata.permissions().mode() & 0o7777)),
+        }
     }
 
     /// Puts a file in place as a whole or not at all. Keeps the mode of a file that is there, follows a link that stays
