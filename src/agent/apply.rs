@@ -124,7 +124,9 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
                 return illegal(format!("call {call} was examined already"));
             };
             pending.stage = Stage::Examined(facts.clone());
-            pending.expect = expect.clone();
+            if !pending.half_done {
+                pending.expect = expect.clone();
+            }
             Ok(())
         }
         Event::GateDecided { call, verdict, .. } => {
@@ -344,6 +346,7 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
             ticket: None,
             expect: None,
             began: None,
+            half_done: false,
             may_have_run: false,
             sight: Sight::Unseen,
             warning: None,

@@ -28,7 +28,7 @@ pub fn remedy(class: EffectClass, probe: Option<&Probe>) -> Remedy {
         }
         (
             EffectClass::Probeable | EffectClass::Opaque,
-            Some(Probe::DidNotHappen | Probe::Harmless),
+            Some(Probe::DidNotHappen | Probe::HalfDone | Probe::Harmless),
         ) => Remedy::Rerun,
         (EffectClass::Probeable | EffectClass::Opaque, Some(Probe::Unclear { .. })) => {
             Remedy::AskPerson

@@ -121,6 +121,8 @@ pub struct Pending {
     pub expect: Option<Expectation>,
     /// When it last started.
     pub began: Option<Timestamp>,
+    /// A probe found a part of it done; its next run finishes it.
+    pub half_done: bool,
     /// It was running when a process died, and nobody knows how far it came: whatever becomes of it, it is never "not run".
     pub may_have_run: bool,
     /// The workspace before it, where it repeats another call.

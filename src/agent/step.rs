@@ -96,6 +96,8 @@ pub enum Effect {
         approval: Option<String>,
         /// Whether it is about to be a loop: then the workspace is looked at afterwards.
         watched: bool,
+        /// What a probe would look for: what is done must be that.
+        expect: Option<Expectation>,
     },
     Send {
         outgoing: Outgoing,
@@ -147,6 +149,7 @@ impl Effect {
                 class,
                 approval,
                 watched: _,
+                expect: _,
             } => Event::ToolStarted {
                 call: call.get().id.clone(),
                 tool: (*tool).to_owned(),
@@ -521,6 +524,7 @@ fn admit(
             call: approved,
             tool: prepared.tool.name,
             class: prepared.tool.class,
+            expect: pending.expect.clone(),
             approval: pending
                 .ticket
                 .as_ref()

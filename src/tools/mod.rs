@@ -163,6 +163,8 @@ pub struct Reach {
     pub workspace: Workspace,
     pub processes: Processes,
     pub outputs: Outputs,
+    /// What the journal says that the call will have done, where that was written down before.
+    pub expect: Option<Expectation>,
     pub hosting: Arc<Hosting>,
     /// The session's plan as a checklist; empty if there is none.
     pub plan: String,

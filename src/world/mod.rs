@@ -217,8 +217,9 @@ impl World {
                 call,
                 tool,
                 watched,
+                expect,
                 ..
-            } => self.run_tool(call, tool, watched, &scene).await,
+            } => self.run_tool(call, tool, watched, expect, &scene).await,
             Effect::Send { outgoing } => self.send(&outgoing, &scene).await,
             Effect::Checkpoint {
                 number,
@@ -296,6 +297,7 @@ impl World {
         call: Approved<Call>,
         tool: &'static str,
         watched: bool,
+        expect: Option<Expectation>,
         scene: &Scene,
     ) -> Event {
         let id = call.get().id.clone();
@@ -313,6 +315,7 @@ impl World {
             outputs: outputs.clone(),
             hosting: self.hosting.clone(),
             plan: scene.plan.clone(),
+            expect,
         });
         let outcome = match tools::find(tool).map(|tool| &tool.action) {
             Some(Action::World { run, .. }) => run(call, reach).await,
@@ -540,6 +543,9 @@ fn probe(expect: Option<&Expectation>, workspace: &Workspace) -> Probe {
     }
     if expect.files.iter().all(|file| is(file, &file.before)) {
         return Probe::DidNotHappen;
+    }
+    if workspace.is_half_done(&expect.files) {
+        return Probe::HalfDone;
     }
     Probe::Unclear {
         why: "files are neither as before nor as after".into(),

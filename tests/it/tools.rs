@@ -96,6 +96,7 @@ fn bench() -> Bench {
         outputs: Outputs::of(&folder.path().join("data"), "s-1"),
         hosting: Arc::default(),
         plan: String::new(),
+        expect: None,
     });
     Bench { folder, reach }
 }
@@ -1255,6 +1256,7 @@ async fn says_why_git_can_not_be_used() {
         outputs: Outputs::of(bench.root(), "s-2"),
         hosting: Arc::default(),
         plan: String::new(),
+        expect: None,
     });
     let inner = Bench {
         folder: tempfile::tempdir().unwrap(),

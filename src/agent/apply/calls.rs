@@ -32,6 +32,11 @@ pub(super) fn probed(state: &mut State, id: &CallId, probe: &Probe) -> Result<()
             pending.stage = Stage::Proposed;
             pending.may_have_run = false;
         }
+        // Judged again like any other, but what it will have done stays what was written down first.
+        Probe::HalfDone => {
+            pending.stage = Stage::Proposed;
+            pending.half_done = true;
+        }
         Probe::Happened { .. } | Probe::Unclear { .. } => {
             pending.stage = Stage::InDoubt(facts.clone(), Some(probe.clone()));
         }

@@ -381,6 +381,8 @@ pub enum Probe {
     Happened { output: String },
     /// It did not happen.
     DidNotHappen,
+    /// Some of it happened; running it again finishes it from what the first run left ready.
+    HalfDone,
     /// Nobody looked: running it once more does no harm.
     Harmless,
     /// Something else was found, or nothing can be known.
