@@ -47,8 +47,9 @@ mod request_user_approval;
 mod update_task_status;
 // What several of them need.
 mod arguments; // schemas, and what does not fit them
+mod encoding; // bytes to text and back
 mod nearest; // where a text that was not found should have been
-mod patch; // search-replace edits, pure
+mod patch; // patches in their three forms
 mod repository; // git's answers
 mod text; // bounded text
 mod walk; // the files that a model may see

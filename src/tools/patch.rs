@@ -1,22 +1,42 @@
-//! Search-replace edits: from texts to texts, all or nothing. Writes nothing: `apply_patch` and
-//! `preview_patch` do the rest.
-//!
-//! A search text must stand exactly once in its file. It is compared with line ends made equal, and what is put in gets
-//! the line ends of the place where it goes, so that a file keeps its own.
+//! Patches in their three forms: search and replace, unified diff, `*** Begin Patch`. From arguments to steps, and from
+//! steps to files before and after. Writes nothing: `apply_patch` and `preview_patch` do the rest.
 
-use super::nearest::{excerpt, nearest};
-use crate::world::workspace::Workspace;
+/// Hunks at their places to a text.
+mod assemble;
+/// `*** Begin Patch`.
+mod envelope;
+/// One connected change, as it is read.
+mod hunk;
+/// Where hunks fit, and what comes out.
+mod hunks;
+/// File names in unified diffs.
+mod names;
+/// Steps to files before and after.
+mod plan;
+/// One text instead of another.
+mod replace;
+/// Unified diffs.
+mod unified;
+
+pub use plan::{Content, Plan, Planned, plan};
+
+use hunk::Hunk;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-const PLACES_SHOWN_MAX: usize = 5;
-const PLACES_COUNTED_MAX: usize = 1_000;
+/// Files and edits in one call.
+const STEPS_MAX: usize = 500;
+/// Hunks in one call.
+const HUNKS_MAX: usize = 2_000;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
     #[schemars(length(min = 1))]
-    pub edits: Vec<Edit>,
+    pub edits: Option<Vec<Edit>>,
+    /// Instead of edits: a unified diff, or `*** Begin Patch` with Add, Update, Delete File
+    #[schemars(length(min = 1))]
+    pub patch: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -30,182 +50,103 @@ pub struct Edit {
     pub replace: String,
 }
 
-/// A file as it is and as it will be.
+/// What a patch says, in order, and what had to be overlooked to read it.
+#[derive(Debug, Default)]
+pub struct Script {
+    pub steps: Vec<Step>,
+    pub remarks: Vec<String>,
+}
+
+/// One change of one file.
 #[derive(Debug)]
-pub struct Planned {
+pub struct Step {
+    /// Where in the arguments it stands: `Edit 2`, `Line 14 of the patch`.
+    pub name: String,
     pub path: String,
-    pub before: String,
-    pub after: String,
+    pub change: Change,
 }
 
-/// Reads the files and applies the edits to their texts, in order. Every edit that fails is in the error.
-pub fn plan(edits: &[Edit], workspace: &Workspace) -> Result<Vec<Planned>, String> {
-    let mut files: Vec<Planned> = Vec::new();
-    let mut errors = Vec::new();
-    for (i, edit) in edits.iter().enumerate() {
-        if let Err(error) = step(&mut files, edit, workspace) {
-            errors.push(format!("Edit {} ({}): {error}", i + 1, edit.path));
+#[derive(Debug)]
+pub enum Change {
+    Replace {
+        search: String,
+        replace: String,
+    },
+    Add {
+        content: String,
+        executable: bool,
+    },
+    /// With hunks, they must take away all that is there.
+    Delete {
+        hunks: Vec<Hunk>,
+    },
+    Update {
+        to: Option<String>,
+        hunks: Vec<Hunk>,
+        /// The hunks of a unified diff as they stand in it: if all is exact, nothing needs to be searched.
+        exact: Option<String>,
+    },
+}
+
+impl Step {
+    fn hunks(&self) -> &[Hunk] {
+        match &self.change {
+            Change::Delete { hunks } | Change::Update { hunks, .. } => hunks,
+            Change::Replace { .. } | Change::Add { .. } => &[],
         }
     }
-    if let Some(same) = files
-        .iter()
-        .find(|file| file.before == file.after)
-        .filter(|_| errors.is_empty())
-    {
-        errors.push(format!(
-            "{}: the edits change nothing; replace is the same as search",
-            same.path
-        ));
-    }
-    match errors.is_empty() {
-        true => Ok(files),
-        false => Err(format!(
-            "Nothing was changed, in no file. {}",
-            errors.join("\n\n")
-        )),
-    }
 }
 
-fn step(files: &mut Vec<Planned>, edit: &Edit, workspace: &Workspace) -> Result<(), String> {
-    // One name for one file: two names of the same file must not undo each other's edits.
-    let path = workspace
-        .locate(&edit.path)
-        .map_err(|e| format!("{e}. A new file is made by write_file"))?;
-    let at = match files.iter().position(|file| file.path == path) {
-        Some(at) => at,
-        None => {
-            let before = workspace.read_text(&path).map_err(|e| e.to_string())?;
-            files.push(Planned {
-                path,
-                after: before.clone(),
-                before,
-            });
-            files.len() - 1
-        }
-    };
-    files[at].after = replace_once(&files[at].after, &edit.search, &edit.replace)?;
-    Ok(())
-}
-
-/// `text` with the one place of `search` replaced.
-pub fn replace_once(text: &str, search: &str, replace: &str) -> Result<String, String> {
-    let (search, replace) = (search.replace("\r\n", "\n"), replace.replace("\r\n", "\n"));
-    if search.is_empty() {
-        return Err(
-            "search is empty; give the text to be replaced, or use write_file for a whole file"
-                .into(),
-        );
-    }
-    let plain = Plain::of(text);
-    let (mut search, mut replace) = (search.as_str(), replace.as_str());
-    let mut places = places(&plain.text, search);
-    // A last line without its line end: the model can't see that it is missing.
-    if let (true, Some(shorter)) = (places.is_empty(), search.strip_suffix('\n'))
-        && !shorter.is_empty()
-        && plain.text.ends_with(shorter)
-    {
-        places.push(plain.text.len() - shorter.len());
-        (search, replace) = (shorter, replace.strip_suffix('\n').unwrap_or(replace));
-    }
-    match places[..] {
-        [at] => {
-            let (start, end) = (plain.original(at), plain.original(at + search.len()));
-            let line_end = plain.line_end(text, start, end);
-            Ok(format!(
-                "{}{}{}",
-                &text[..start],
-                replace.replace('\n', line_end),
-                &text[end..]
-            ))
-        }
-        [] => Err(missing(&plain.text, search, replace)),
-        _ => Err(ambiguous(&plain.text, search, &places)),
-    }
-}
-
-/// A text with `\r\n` as `\n`, and the way back to the original's offsets.
-struct Plain {
-    text: String,
-    /// Where in `text` the line ends are that lost a `\r`.
-    shortened: Vec<usize>,
-}
-
-impl Plain {
-    fn of(original: &str) -> Self {
-        let text = original.replace("\r\n", "\n");
-        let removed = original
-            .match_indices("\r\n")
-            .enumerate()
-            .map(|(i, (at, _))| at - i)
-            .collect();
-        Self {
-            text,
-            shortened: removed,
-        }
-    }
-
-    fn original(&self, at: usize) -> usize {
-        at + self.shortened.partition_point(|cut| *cut < at)
-    }
-
-    /// The line end of the replaced place; of the whole file where the place has none.
-    fn line_end(&self, original: &str, start: usize, end: usize) -> &'static str {
-        let crlf = match original[start..end].find('\n') {
-            Some(at) => original[start..start + at].ends_with('\r'),
-            None => self.shortened.len() * 2 > self.text.matches('\n').count(),
+impl Script {
+    /// Reads the arguments. Looks at no file.
+    ///
+    /// # Errors
+    /// What is wrong with the text, with the line of it.
+    pub fn read(args: &Args) -> Result<Self, String> {
+        let script = match (&args.edits, &args.patch) {
+            (Some(edits), None) => Self::of_edits(edits),
+            (None, Some(patch)) if envelope::is_one(patch) => envelope::read(patch)?,
+            (None, Some(patch)) => unified::read(patch)?,
+            (None, None) => return Err("give edits, or patch: there is nothing to do".into()),
+            (Some(_), Some(_)) => return Err("give either edits or patch, not both".into()),
         };
-        if crlf { "\r\n" } else { "\n" }
+        let hunks = script
+            .steps
+            .iter()
+            .map(|step| step.hunks().len())
+            .sum::<usize>();
+        if script.steps.len() > STEPS_MAX || hunks > HUNKS_MAX {
+            return Err(format!(
+                "a call takes at most {STEPS_MAX} files or edits and {HUNKS_MAX} hunks; make several calls"
+            ));
+        }
+        Ok(script)
     }
-}
 
-/// Every place as far as they are counted, overlapping ones too: `aa` stands twice in `aaa`.
-fn places(text: &str, search: &str) -> Vec<usize> {
-    let mut found = Vec::new();
-    let mut from = 0;
-    while found.len() < PLACES_COUNTED_MAX
-        && let Some(at) = text[from..].find(search)
-    {
-        found.push(from + at);
-        from += at + text[from + at..].chars().next().map_or(1, char::len_utf8);
+    fn of_edits(edits: &[Edit]) -> Self {
+        let step = |(i, edit): (usize, &Edit)| Step {
+            name: format!("Edit {}", i + 1),
+            path: edit.path.clone(),
+            change: Change::Replace {
+                search: edit.search.clone(),
+                replace: edit.replace.clone(),
+            },
+        };
+        Self {
+            steps: edits.iter().enumerate().map(step).collect(),
+            remarks: Vec::new(),
+        }
     }
-    found
-}
 
-fn missing(text: &str, search: &str, replace: &str) -> String {
-    if replace.trim().len() > 1
-        && let [at] = places(text, replace)[..]
-    {
-        let line = text[..at].matches('\n').count() + 1;
-        return format!(
-            "search was not found, but replace already stands at L{line}: the edit may be done already"
-        );
+    /// Every path that is read or written, as the patch spells it.
+    pub fn into_paths(self) -> Vec<String> {
+        let mut paths = Vec::new();
+        for step in self.steps {
+            paths.push(step.path);
+            if let Change::Update { to: Some(to), .. } = step.change {
+                paths.push(to);
+            }
+        }
+        paths
     }
-    let hint = nearest(text, search).unwrap_or_else(|| "No line of the file is like it.".into());
-    format!("search was not found; read_lines shows the file as it is now. {hint}")
-}
-
-fn ambiguous(text: &str, search: &str, places: &[usize]) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    let show = |at: &usize| {
-        excerpt(
-            &lines,
-            text[..*at].matches('\n').count(),
-            search.lines().count().min(3),
-        )
-    };
-    let shown: Vec<String> = places.iter().take(PLACES_SHOWN_MAX).map(show).collect();
-    let more = match places.len().saturating_sub(PLACES_SHOWN_MAX) {
-        0 => String::new(),
-        n => format!("\n[{n} more places]"),
-    };
-    let or_more = if places.len() == PLACES_COUNTED_MAX {
-        " or more"
-    } else {
-        ""
-    };
-    format!(
-        "search stands {} times{or_more} in the file; add lines around it until it fits one place:\n{}{more}",
-        places.len(),
-        shown.join("\n--\n")
-    )
 }

@@ -1,6 +1,7 @@
 //! `preview_patch`: what `apply_patch` would do, as a unified diff. Writes nothing.
 
-use super::patch::{Args, Planned, plan};
+use super::apply_patch::{change, remarks};
+use super::patch::{Args, Plan, Script, plan};
 use super::{Action, Reach, Tool, args, blocking, schema_of, text};
 use crate::agent::event::{EffectClass, Outcome};
 use crate::gate::{Approved, Touch};
@@ -14,11 +15,8 @@ pub const TOOL: Tool = Tool {
     class: EffectClass::Pure,
     schema: schema_of::<Args>,
     touches: |json| {
-        Ok(args::<Args>(json)?
-            .edits
-            .into_iter()
-            .map(|edit| Touch::Read(edit.path))
-            .collect())
+        let paths = Script::read(&args(json)?)?.into_paths();
+        Ok(paths.into_iter().map(Touch::Read).collect())
     },
     action: Action::World {
         run: |call, reach: Arc<Reach>| blocking(call, reach, EffectClass::Pure, run),
@@ -27,18 +25,13 @@ pub const TOOL: Tool = Tool {
 };
 
 fn run(approved: Approved<Args>, reach: &Reach) -> Outcome {
-    let diff = |files: Vec<Planned>| {
-        let diff = |file: &Planned| text::change(&file.path, Some(&file.before), &file.after).diff;
-        let all = files
-            .iter()
-            .map(|file| diff(file).trim_end().to_owned())
-            .collect::<Vec<_>>()
-            .join("\n");
-        Outcome::done(text::head_lines(
-            &all,
-            RESULT_CHARS_MAX,
-            "; preview fewer edits to see them",
-        ))
-    };
-    plan(&approved.get().edits, &reach.workspace).map_or_else(Outcome::failed, diff)
+    plan(approved.get(), &reach.workspace).map_or_else(Outcome::failed, |plan| show(&plan))
+}
+
+fn show(plan: &Plan) -> Outcome {
+    let changes = plan.files.iter().filter_map(|file| change(file, plan));
+    let diffs: Vec<String> = changes.map(|c| c.diff.trim_end().to_owned()).collect();
+    let hint = "; preview fewer edits to see them";
+    let shown = text::head_lines(&diffs.join("\n"), RESULT_CHARS_MAX, hint);
+    Outcome::done(format!("{shown}{}", remarks(plan)))
 }

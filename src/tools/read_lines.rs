@@ -1,5 +1,6 @@
 //! `read_lines`: a range of a text file, with line numbers.
 
+use super::encoding::{Encoding, decode};
 use super::{Action, Reach, Tool, args, blocking, schema_of, text};
 use crate::agent::event::{EffectClass, Outcome};
 use crate::gate::{Approved, Touch};
@@ -38,14 +39,16 @@ fn run(approved: Approved<Args>, reach: &Reach) -> Outcome {
 fn read(args: &Args, reach: &Reach) -> Result<String, String> {
     let Args { path, start, end } = args;
     let place = reach.workspace.locate(path).map_err(|e| e.to_string())?;
-    let content = reach
+    let (bytes, _) = reach
         .workspace
-        .read_text(&place)
+        .read_bytes(&place)
         .map_err(|e| e.to_string())?;
-    reach
-        .workspace
-        .notes()
-        .saw(&place, digest_of(content.as_bytes()));
+    let (content, encoding) = decode(path, &bytes)?;
+    reach.workspace.notes().saw(&place, digest_of(&bytes));
     let content = content.strip_prefix('\u{feff}').unwrap_or(&content);
-    text::numbered("read_lines", path, content, *start, *end)
+    let shown = text::numbered("read_lines", path, content, *start, *end)?;
+    Ok(match encoding {
+        Encoding::Utf8 => shown,
+        Encoding::Latin1 => format!("{shown}\n[not UTF-8; read as Latin-1]"),
+    })
 }

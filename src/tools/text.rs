@@ -121,24 +121,34 @@ pub fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// What changed in a file, for people and for the journal. `before` is `None` for a file that is new.
-pub fn change(path: &str, before: Option<&str>, after: &str) -> FileChange {
+/// What changed in a file, for people and for the journal. Each side is a path and a text; `None` where there is no file.
+pub fn change(before: Option<(&str, &str)>, after: Option<(&str, &str)>) -> FileChange {
+    let text = |side: Option<(&str, &str)>| side.map_or("", |(_, text)| text).to_owned();
+    let (old, new) = (text(before), text(after));
     let diff = TextDiff::configure()
         .timeout(DIFF_TIME_MAX)
-        .diff_lines(before.unwrap_or(""), after);
+        .diff_lines(&old, &new);
     let tally = |tag| {
         diff.iter_all_changes()
             .filter(|change| change.tag() == tag)
             .count()
     };
-    let old = before.map_or("/dev/null".to_owned(), |_| format!("a/{path}"));
-    let text = diff
+    let name = |side: Option<(&str, &str)>, prefix: &str| match side {
+        Some((path, _)) => format!("{prefix}/{path}"),
+        None => "/dev/null".to_owned(),
+    };
+    let mut text = diff
         .unified_diff()
         .context_radius(3)
-        .header(&old, &format!("b/{path}"))
+        .header(&name(before, "a"), &name(after, "b"))
         .to_string();
+    if let (Some((from, _)), Some((to, _))) = (before, after)
+        && from != to
+    {
+        text = format!("rename from {from}\nrename to {to}\n{text}");
+    }
     FileChange {
-        path: path.to_owned(),
+        path: after.or(before).map_or("", |(path, _)| path).to_owned(),
         added: tally(ChangeTag::Insert),
         removed: tally(ChangeTag::Delete),
         diff: head_lines(&text, CHANGE_CHARS_MAX, ""),

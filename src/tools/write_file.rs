@@ -88,7 +88,8 @@ fn write(args: &Args, reach: &Reach) -> Result<Outcome, String> {
         .write_atomic(path, content.as_bytes())
         .map_err(|e| e.to_string())?;
     let place = note(args, reach)?;
-    let change = text::change(&place, before.as_deref(), content);
+    let old = before.as_deref().map(|text| (place.as_str(), text));
+    let change = text::change(old, Some((&place, content)));
     let verb = if before.is_some() {
         "Replaced"
     } else {

@@ -15,6 +15,7 @@ mod journal;
 mod limits;
 mod loops;
 mod model;
+mod patch;
 mod policy;
 mod program;
 mod recovery;
