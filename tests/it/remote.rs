@@ -281,6 +281,9 @@ async fn overwrites_no_protected_branch_and_nothing_that_it_has_not_seen() {
     );
 }
 
+/// Names and values of git's configuration.
+type Configured<'a> = Vec<(&'a str, &'a str)>;
+
 /// Everything that a repository can be configured with to have a token sent elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn gives_the_token_to_no_other_host() {
@@ -291,7 +294,7 @@ async fn gives_the_token_to_no_other_host() {
     let push_instead = format!("url.{}/.pushInsteadOf", evil.url);
     let ours = format!("{}/", forge.url);
     let stolen = "!f() { cat > ../stolen; cat \"$GIT_DIR/credentials\" > ../stolen2; }; f";
-    let cases: [(&str, String, Vec<(&str, &str)>); 8] = [
+    let cases: [(&str, String, Configured<'_>); 8] = [
         ("a name that is another host", local(&forge), vec![]),
         ("the other host itself", evil.remote(), vec![]),
         ("insteadOf", forge.remote(), vec![(&instead, &ours)]),
