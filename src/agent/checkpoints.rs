@@ -1,7 +1,7 @@
 //! Checkpoints: which there are, when one is due, and what `/undo` and `/redo` put back. Pure.
 //!
-//! A round that may change files is stood between two: one before its first such call, one when all its calls have
-//! ended, so that what a person changes later is not taken for the session's. Trees are made and put back by
+//! What a round may change is stood between two: one before its first such call, one when all its calls have ended, or
+//! wait for a person, so that what a person changes meanwhile is not taken for the session's. Trees are made and put back by
 //! [`crate::world`]; here they are only ids.
 
 use crate::agent::event::{Call, EffectClass, Moment, TreeId};
@@ -21,8 +21,8 @@ pub struct Checkpoints {
     pub start: Option<TreeId>,
     /// Numbers that are kept besides the first, oldest first.
     pub kept: VecDeque<u64>,
-    /// Rounds that changed something and are not undone, oldest first.
-    pub rounds: Vec<Change>,
+    /// What rounds changed and is not undone, oldest first.
+    pub changes: Vec<Change>,
     /// The round that may be changing something.
     pub open: Option<Open>,
     /// What the last undo put back, until the next change.
@@ -34,9 +34,10 @@ pub struct Checkpoints {
     pub told: Option<String>,
 }
 
-/// What one round did.
+/// What a round did between two checkpoints; there are more than two where it waited for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
+    pub round: u32,
     /// Of the checkpoint before it.
     pub number: u64,
     /// `None`: the checkpoint failed, so the round cannot be undone.
@@ -58,7 +59,7 @@ pub struct Open {
 /// An undo that can be taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undone {
-    pub rounds: Vec<Change>,
+    pub changes: Vec<Change>,
     pub swap: Swap,
 }
 
@@ -114,11 +115,38 @@ impl Checkpoints {
         match way {
             Way::Redo => Some(vec![self.undone.as_ref()?.swap.clone()]),
             Way::Undo { rounds } => {
-                let first = self.rounds.len().checked_sub(rounds)?;
-                self.rounds[first..].iter().map(swap).collect()
+                let first = self.first_of(rounds)?;
+                self.changes[first..].iter().map(swap).collect()
             }
         }
     }
+
+    /// Rounds that changed something and are not undone.
+    pub fn rounds(&self) -> usize {
+        rounds_of(&self.changes)
+    }
+
+    /// Where the changes of the last so many rounds begin; `None` where there are not so many.
+    pub fn first_of(&self, rounds: usize) -> Option<usize> {
+        (0..=self.changes.len())
+            .rev()
+            .find(|first| rounds_of(&self.changes[*first..]) == rounds)
+            .map(|first| {
+                let is_earlier = |change: &Change| {
+                    let same = self.changes.get(first);
+                    same.is_none_or(|same| same.round != change.round)
+                };
+                let before = &self.changes[..first];
+                before.iter().rposition(is_earlier).map_or(0, |at| at + 1)
+            })
+    }
+}
+
+/// How many rounds these are the changes of.
+pub fn rounds_of(changes: &[Change]) -> usize {
+    let mut rounds: Vec<u32> = changes.iter().map(|change| change.round).collect();
+    rounds.dedup();
+    rounds.len()
 }
 
 /// What is to be done with trees next, besides the turn.
@@ -153,12 +181,13 @@ pub fn due(state: &State, policy: &Policy) -> Option<Effect> {
     }
 }
 
+/// Whether a round changes nothing for now: it ended, or waits for a person.
 fn is_over(state: &State, round: u32) -> bool {
     let in_calls = state
         .turn
         .as_ref()
         .is_some_and(|turn| matches!(turn.phase, Phase::Calls(_)));
-    round != state.rounds || !in_calls
+    round != state.rounds || !in_calls || state.waits_for_person()
 }
 
 /// The next checkpoint; the oldest ones go where there are too many.

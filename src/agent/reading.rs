@@ -268,7 +268,7 @@ fn undo(state: &State, message: &Inbound, rounds: Result<usize, &str>, force: bo
         return told("undo_busy", &[]);
     }
     let checkpoints = &state.checkpoints;
-    let max = checkpoints.rounds.len();
+    let max = checkpoints.rounds();
     match rounds {
         Err(word) => told("undo_number", &[("word", word)]),
         Ok(_) if max == 0 => told("undo_nothing", &[]),

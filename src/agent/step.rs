@@ -514,11 +514,11 @@ fn admit(
         context,
         ticket.as_ref(),
     ) {
-        Ok(_) if needs_checkpoint(state, policy, pending, &prepared) => {
-            match state.checkpoints.running {
-                true => Decision::Wait,
-                false => perform(checkpoints::take(state, policy, Moment::Before)),
-            }
+        Ok(_) if may_change(policy, pending, &prepared) && state.checkpoints.running => {
+            Decision::Wait
+        }
+        Ok(_) if may_change(policy, pending, &prepared) && !is_covered(state) => {
+            perform(checkpoints::take(state, policy, Moment::Before))
         }
         Ok(approved) => perform(Effect::RunTool {
             call: approved,
@@ -543,19 +543,18 @@ fn admit(
     }
 }
 
-/// Whether the round changes nothing so far, and this call may.
-fn needs_checkpoint(
-    state: &State,
-    policy: &Policy,
-    pending: &Pending,
-    prepared: &Prepared,
-) -> bool {
+/// Whether the call may change files.
+fn may_change(policy: &Policy, pending: &Pending, prepared: &Prepared) -> bool {
     let Stage::Judged(_, verdict) = &pending.stage else {
         return false;
     };
+    checkpoints::may_change(policy, &pending.call, &prepared.touches, verdict)
+}
+
+/// Whether the workspace is kept as it was before what this round changes from here on.
+fn is_covered(state: &State) -> bool {
     let open = state.checkpoints.open.as_ref();
-    open.is_none_or(|open| open.round != state.rounds)
-        && checkpoints::may_change(policy, &pending.call, &prepared.touches, verdict)
+    open.is_some_and(|open| open.round == state.rounds)
 }
 
 /// What the model was told when the same call was refused; nothing of that holds for one that was answered since.

@@ -3,7 +3,7 @@
 use crate::support::{
     Rig, call, calls, git, journals, make_repository, no_whatsapp, run_command, says,
 };
-use journeyman::agent::event::{Event, OutgoingKind, TreeId};
+use journeyman::agent::event::{Event, Moment, OutgoingKind, TreeId};
 use journeyman::config::Settings;
 use journeyman::world::process::{Processes, safe_environment};
 use journeyman::world::snapshot::Snapshots;
@@ -435,6 +435,43 @@ async fn undo_goes_back_several_rounds_and_leaves_alone_what_the_person_did() {
         heard.contains("put the workspace back to before your last 2 round(s)"),
         "{heard}"
     );
+}
+
+#[tokio::test]
+async fn a_round_that_waits_for_the_person_is_undone_as_one_and_without_force() {
+    let command = json!({"command": "sh -c 'echo made > made.txt'"});
+    let round = calls(&[
+        call("write_file", json!({"path": "a.txt", "content": "1"})),
+        call("run_command", command),
+    ]);
+    let mut rig = Rig::new(&[write("first.txt", "1"), round, says("Done.")]);
+    let root = rig.workspace();
+    let text = |name: &str| fs::read_to_string(root.join(name)).ok();
+    rig.say("go").await;
+    rig.question().await;
+    let kept = |event: &Event| match event {
+        Event::Checkpoint(taken) if taken.number == 3 && taken.moment == Moment::After => {
+            Some(taken.moment)
+        }
+        _ => None,
+    };
+    assert_eq!(rig.until(kept).await, Moment::After);
+    fs::write(root.join("notes.txt"), "mine").unwrap();
+    rig.say("yes").await;
+    rig.answer().await;
+    assert_eq!(text("made.txt").as_deref(), Some("made\n"));
+    let told = notice(&mut rig, "/undo").await;
+    assert!(
+        told.contains("a.txt") && told.contains("made.txt"),
+        "{told}"
+    );
+    assert_eq!((text("a.txt"), text("made.txt")), (None, None));
+    let mine = (text("notes.txt"), text("first.txt"));
+    assert_eq!(mine, (Some("mine".into()), Some("1".into())));
+    let told = notice(&mut rig, "/undo 2").await;
+    assert!(told.contains("Only 1"), "{told}");
+    notice(&mut rig, "/redo").await;
+    assert_eq!(text("made.txt").as_deref(), Some("made\n"));
 }
 
 #[tokio::test]

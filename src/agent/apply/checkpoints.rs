@@ -3,7 +3,7 @@
 use super::messages::take_word;
 use super::outbox::{notice, say};
 use super::{Illegal, illegal};
-use crate::agent::checkpoints::{Change, Open, Swap, Undone, Way, Wish};
+use crate::agent::checkpoints::{Change, Open, Swap, Undone, Way, Wish, rounds_of};
 use crate::agent::event::{By, CheckpointTaken, Moment, Names, OutgoingKind, Restored, TreeId};
 use crate::agent::state::{Phase, State};
 
@@ -45,7 +45,7 @@ pub(super) fn taken(state: &mut State, taken: &CheckpointTaken) -> Result<(), Il
         .kept
         .retain(|kept| !taken.dropped.contains(kept));
     if let Some(oldest) = taken.dropped.iter().max() {
-        checkpoints.rounds.retain(|change| change.number > *oldest);
+        checkpoints.changes.retain(|change| change.number > *oldest);
     }
     match taken.moment {
         Moment::Before => {
@@ -100,7 +100,8 @@ fn close(state: &mut State, open: Open, after: Option<TreeId>) {
     }
     let checkpoints = &mut state.checkpoints;
     checkpoints.undone = None;
-    checkpoints.rounds.push(Change {
+    checkpoints.changes.push(Change {
+        round: open.round,
         number: open.number,
         before: open.before,
         after,
@@ -172,26 +173,25 @@ fn done(
     let checkpoints = &mut state.checkpoints;
     let (model, chat, rounds) = match way {
         Way::Undo { rounds } => {
-            let Some(first) = checkpoints.rounds.len().checked_sub(rounds) else {
+            let Some(first) = checkpoints.first_of(rounds) else {
                 return illegal(format!("there are not {rounds} rounds to undo"));
             };
-            let rounds = checkpoints.rounds.split_off(first);
-            let count = rounds.len();
+            let changes = checkpoints.changes.split_off(first);
             checkpoints.undone = from.map(|from| Undone {
-                rounds,
+                changes,
                 swap: Swap {
                     before: from,
                     after: Some(tree.clone()),
                 },
             });
-            ("undo_model", "undone", count)
+            ("undo_model", "undone", rounds)
         }
         Way::Redo => {
             let Some(undone) = checkpoints.undone.take() else {
                 return illegal("there is no undo to take back");
             };
-            let count = undone.rounds.len();
-            checkpoints.rounds.extend(undone.rounds);
+            let count = rounds_of(&undone.changes);
+            checkpoints.changes.extend(undone.changes);
             ("redo_model", "redone", count)
         }
     };
