@@ -3,7 +3,14 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 use thiserror::Error;
+
+/// How long a lock is waited for. A server that was killed while it started a command leaves a copy of itself that has
+/// the lock too, until it becomes that command or its keeper.
+const PATIENCE: Duration = Duration::from_millis(500);
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// Why the folder cannot be taken.
 #[derive(Debug, Error)]
@@ -40,7 +47,13 @@ impl DataLock {
             .truncate(false)
             .open(path)
             .map_err(fail)?;
-        match file.try_lock() {
+        let until = Instant::now() + PATIENCE;
+        let mut locked = file.try_lock();
+        while matches!(locked, Err(TryLockError::WouldBlock)) && Instant::now() < until {
+            thread::sleep(AGAIN);
+            locked = file.try_lock();
+        }
+        match locked {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
