@@ -21,9 +21,12 @@ use nix::unistd::mkfifo;
 use said::{Used, explain};
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+/// Of the list of commits at which a shallow clone ends.
+const SHALLOW_BYTES_MAX: u64 = 1024 * 1024;
 /// So often may git ask for the credentials in one run; once is what it does.
 const CREDENTIAL_READS_MAX: usize = 4;
 /// Of what the remote says about a push that went well.
@@ -239,6 +242,14 @@ impl Remote<'_> {
         }
     }
 
+    /// Whether the workspace's repository says that this commit arrived.
+    pub async fn knows_as_pushed(&self, plan: &PushPlan) -> bool {
+        let tracking = format!("refs/remotes/{}/{}", plan.remote, plan.branch);
+        let args = ["rev-parse", "--verify", "--quiet", &tracking];
+        let known = self.local(&args).await;
+        known.is_ok_and(|commit| commit == plan.commit)
+    }
+
     /// git in a room, with the credentials that are for the plan's host.
     async fn talk(&self, plan: &PushPlan, args: &[String]) -> Result<(Finished, Used), String> {
         let here = self.address(&plan.remote).await.ok();
@@ -313,6 +324,23 @@ pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= 100 && text != "." && text != ".." && text.chars().all(plain)
 }
 
+/// Where a shallow clone ends. The workspace can put anything there, also a link to a file that only we may read, and git
+/// would repeat what it does not understand: so commits, or nothing.
+fn commits_of(shallow: &Path) -> Option<String> {
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
+    let mut options = fs::OpenOptions::new();
+    let file = options.read(true).custom_flags(flags).open(shallow).ok()?;
+    file.metadata().ok().filter(|meta| meta.is_file())?;
+    let mut text = String::new();
+    file.take(SHALLOW_BYTES_MAX)
+        .read_to_string(&mut text)
+        .ok()?;
+    let is_commit = |line: &str| {
+        matches!(line.len(), 40 | 64) && line.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    text.lines().all(is_commit).then_some(text)
+}
+
 /// A bare repository that has nothing of its own.
 struct Room {
     folder: Temp,
@@ -349,8 +377,8 @@ impl Room {
         fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
         fs::write(path.join("config"), config)?;
         fs::write(path.join("objects/info/alternates"), format!("{objects}\n"))?;
-        if shallow.is_file() {
-            fs::copy(shallow, path.join("shallow"))?;
+        if let Some(commits) = commits_of(shallow) {
+            fs::write(path.join("shallow"), commits)?;
         }
         let credentials = login
             .map(|login| pipe(&path.join("credentials"), login))
@@ -383,4 +411,28 @@ fn pipe(path: &Path, login: &Login) -> io::Result<File> {
     let answer = format!("username={name}\npassword={password}\n").repeat(CREDENTIAL_READS_MAX);
     pipe.write_all(answer.as_bytes())?;
     Ok(pipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_shallow_clone_is_commits_or_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (secret, shallow) = (folder.path().join("netrc"), folder.path().join("shallow"));
+        fs::write(
+            &secret,
+            "machine git.example login ana password correct-horse\n",
+        )
+        .expect("a secret");
+        std::os::unix::fs::symlink(&secret, &shallow).expect("a link");
+        assert_eq!(commits_of(&shallow), None);
+        assert_eq!(commits_of(&secret), None);
+        assert_eq!(commits_of(folder.path()), None);
+        let commits = format!("{}\n{}\n", "a1".repeat(20), "b2".repeat(32));
+        fs::remove_file(&shallow).expect("remove the link");
+        fs::write(&shallow, &commits).expect("commits");
+        assert_eq!(commits_of(&shallow), Some(commits));
+    }
 }
