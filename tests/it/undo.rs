@@ -475,6 +475,67 @@ async fn a_round_that_waits_for_the_person_is_undone_as_one_and_without_force() 
 }
 
 #[tokio::test]
+async fn an_undo_never_writes_over_what_no_checkpoint_holds() {
+    let mut rig = Rig::new(&[run_command("bash drop.sh"), says("Done.")]);
+    let root = rig.workspace();
+    fs::write(root.join("local.json"), "old").unwrap();
+    let drop = "rm local.json; echo local.json > .gitignore";
+    fs::write(root.join("drop.sh"), drop).unwrap();
+    rig.say("go").await;
+    rig.question().await;
+    rig.say("yes").await;
+    rig.answer().await;
+    fs::write(root.join("local.json"), "mine, and ignored").unwrap();
+    for asked in ["/undo", "/undo 1 force"] {
+        let told = notice(&mut rig, asked).await;
+        assert!(told.contains("local.json"), "{told}");
+        let mine = fs::read_to_string(root.join("local.json")).unwrap();
+        assert_eq!(mine, "mine, and ignored");
+    }
+}
+
+#[tokio::test]
+async fn an_undo_of_several_rounds_stops_at_what_the_person_did_between_them() {
+    let add = |line: &str| run_command(&format!("bash -c 'echo {line} >> f.txt'"));
+    let mut rig = Rig::new(&[add("one"), says("One."), add("two"), says("Two.")]);
+    let file = rig.workspace().join("f.txt");
+    for (round, said) in ["go", "on"].into_iter().enumerate() {
+        rig.say(said).await;
+        rig.question().await;
+        rig.say("yes").await;
+        rig.answer().await;
+        if round == 0 {
+            fs::write(&file, "one\nmine\n").unwrap();
+        }
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "one\nmine\ntwo\n");
+    let told = notice(&mut rig, "/undo 2").await;
+    assert!(told.contains("Nothing was touched"), "{told}");
+    notice(&mut rig, "/undo").await;
+    assert_eq!(fs::read_to_string(&file).unwrap(), "one\nmine\n");
+}
+
+#[tokio::test]
+async fn an_undo_of_a_gitignore_is_one_and_can_be_taken_back() {
+    let script =
+        "printf 'dist/\\n' > .gitignore; printf new > a.txt; mkdir dist; printf x > dist/out";
+    let mut rig = Rig::new(&[run_command("bash build.sh"), says("Done.")]);
+    let root = rig.workspace();
+    let a = || fs::read_to_string(root.join("a.txt")).unwrap();
+    fs::write(root.join("a.txt"), "old").unwrap();
+    fs::write(root.join("build.sh"), script).unwrap();
+    rig.say("go").await;
+    rig.question().await;
+    rig.say("yes").await;
+    rig.answer().await;
+    let told = notice(&mut rig, "/undo").await;
+    assert!(told.contains("Put back"), "{told}");
+    assert_eq!((a(), root.join("dist/out").exists()), ("old".into(), true));
+    notice(&mut rig, "/redo").await;
+    assert_eq!((a(), root.join("dist/out").exists()), ("new".into(), true));
+}
+
+#[tokio::test]
 async fn rounds_that_only_read_cost_no_checkpoint_and_an_undo_waits_for_the_end_of_the_turn() {
     let mut rig = Rig::new(&[
         run_command("ls"),

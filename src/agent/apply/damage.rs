@@ -22,6 +22,12 @@ pub(super) fn lose_tail(state: &mut State, lost: Lost<'_>) {
     let skipped = u32::try_from(lost.lines).unwrap_or(u32::MAX);
     state.rounds = state.rounds.saturating_add(skipped);
     checkpoints::interrupt(state);
+    // What the person meant then may be something else now.
+    if state.checkpoints.puts_back() {
+        state.checkpoints.wish = None;
+        let why = state.texts.say("undo_lost", &[]);
+        notice(state, "undo_failed", &[("why", &why)]);
+    }
     let repeated = state.texts.say("repeated", &[]);
     for message in &mut state.outbox {
         (message.sending, message.due) = (false, None);

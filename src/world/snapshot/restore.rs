@@ -66,7 +66,9 @@ impl Snapshots {
             if is == wish.want.as_ref() {
                 continue;
             }
-            match as_left || forced {
+            // What no tree holds, because it is ignored, secret or too large, nothing could bring back.
+            let is_unkept = is.is_none() && self.is_occupied(path, &wishes);
+            match !is_unkept && (as_left || forced) {
                 true => drop(edits.insert(path.clone(), wish.want.clone())),
                 false => conflicts.add(&String::from_utf8_lossy(path)),
             }
@@ -79,7 +81,13 @@ impl Snapshots {
             return Ok(Restored::Failed { why });
         }
         let after = self.take_alone().await?.tree;
-        if after != target {
+        let paths = edits.keys().collect();
+        let put = self.entries(&shelf, &after, &paths).await?;
+        // Elsewhere it may differ: a build may go on, and without a `.gitignore` more is seen.
+        if edits
+            .iter()
+            .any(|(path, want)| put.get(path) != want.as_ref())
+        {
             let why = "files changed while they were put back; some may be as before, some not";
             return Ok(Restored::Failed { why: why.into() });
         }
@@ -103,12 +111,42 @@ impl Snapshots {
             for (path, old, new) in self.changes(shelf, &swap.before, after).await? {
                 let left = swap.after.is_some().then_some(new);
                 match wishes.get_mut(&path) {
-                    Some(wish) => wish.left = left,
+                    // What the person did between two rounds is not the session's.
+                    Some(wish) if wish.left.as_ref() == Some(&old) => wish.left = left,
+                    Some(wish) => wish.left = None,
                     None => drop(wishes.insert(path, Wish { want: old, left })),
                 }
             }
         }
         Ok(wishes)
+    }
+
+    /// Whether something stands where a file is to come back, or in its way, that the undo does not know.
+    fn is_occupied(&self, path: &Path, wishes: &BTreeMap<Path, Wish>) -> bool {
+        let at = |path: &[u8]| self.root.join(OsStr::from_bytes(path)).symlink_metadata();
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let in_the_way = slashes
+            .map(|(end, _)| &path[..end])
+            .any(|above| at(above).is_ok_and(|meta| !meta.is_dir()) && !wishes.contains_key(above));
+        in_the_way
+            || match at(path) {
+                Ok(meta) if meta.is_dir() => self.holds_more(path, wishes),
+                Ok(_) => true,
+                Err(_) => false,
+            }
+    }
+
+    /// Whether a folder that has to go holds files besides those that go with it.
+    fn holds_more(&self, folder: &[u8], wishes: &BTreeMap<Path, Wish>) -> bool {
+        let entries = fs::read_dir(self.root.join(OsStr::from_bytes(folder)));
+        entries.into_iter().flatten().flatten().any(|entry| {
+            let name = entry.file_name();
+            let path = [folder, b"/", name.as_bytes()].concat();
+            match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true => self.holds_more(&path, wishes),
+                false => wishes.get(&path).is_none_or(|wish| wish.want.is_some()),
+            }
+        })
     }
 
     /// The files in which two trees differ, with what they are in each.
