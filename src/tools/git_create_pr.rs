@@ -84,13 +84,9 @@ async fn propose(
 
 fn proposal(args: Args, reach: &Reach, mark: &str) -> Proposal {
     let mut body = args.summary.trim().to_owned();
-    for (title, text) in [
-        ("Tests", args.tests.unwrap_or_default()),
-        ("Plan", reach.plan.clone()),
-    ] {
-        if !text.trim().is_empty() {
-            body.push_str(&format!("\n\n## {title}\n\n{}", text.trim()));
-        }
+    // Nothing but what the question shows: the session's own plan was not written for others.
+    if let Some(tests) = args.tests.filter(|tests| !tests.trim().is_empty()) {
+        body.push_str(&format!("\n\n## Tests\n\n{}", tests.trim()));
     }
     body.push_str(&format!(
         "\n\n---\nBy Journeyman, session {}.\n{mark}",

@@ -86,6 +86,13 @@ async fn pushed(remote: &Remote<'_>, plan: &PushPlan) -> Result<Probe, String> {
                 plan.branch, plan.commit, plan.url
             ),
         },
+        // It arrived, and somebody removed the branch since, as after a merge.
+        None if remote.knows_as_pushed(plan).await => Probe::Unclear {
+            why: format!(
+                "{} was pushed and is not on the remote any more",
+                plan.branch
+            ),
+        },
         Some(_) | None => Probe::DidNotHappen,
     })
 }
@@ -104,14 +111,8 @@ async fn marked(
                 owner: &owner,
                 branch: &plan.branch,
             };
-            let pull = github.find(head).await?.filter(|pull| has_all(pull, mark));
-            pull.map(|pull| {
-                format!(
-                    "The pull request is there (found after an interruption): #{} {}",
-                    pull["number"],
-                    pull["html_url"].as_str().unwrap_or_default()
-                )
-            })
+            let pull = github.find_marked(head, &mark.text).await?;
+            pull.map(|pull| told(&pull, mark))
         }
         (None, None) => None,
     };
@@ -121,8 +122,8 @@ async fn marked(
     })
 }
 
-/// The mark, and everything that is set after it.
-fn has_all(pull: &Value, mark: &ExpectedMark) -> bool {
+/// The pull request as the model hears of it, and what is set after it and is not there.
+fn told(pull: &Value, mark: &ExpectedMark) -> String {
     let names = |list: &str, name: &str| {
         let items = pull[list].as_array().cloned().unwrap_or_default();
         let name = |item: &Value| item[name].as_str().map(str::to_owned);
@@ -133,6 +134,20 @@ fn has_all(pull: &Value, mark: &ExpectedMark) -> bool {
         names("requested_reviewers", "login"),
     ]
     .concat();
-    let body = pull["body"].as_str().unwrap_or_default();
-    body.contains(&mark.text) && mark.also.iter().all(|name| there.contains(name))
+    let mut told = format!(
+        "The pull request is there (found after an interruption): #{} {}, {}",
+        pull["number"],
+        pull["html_url"].as_str().unwrap_or_default(),
+        pull["state"].as_str().unwrap_or_default()
+    );
+    let missing: Vec<&str> = (mark.also.iter().map(String::as_str))
+        .filter(|name| !there.iter().any(|there| there == name))
+        .collect();
+    if !missing.is_empty() {
+        told.push_str(&format!(
+            "\nNot on it, set or asked for: {}",
+            missing.join(", ")
+        ));
+    }
+    told
 }

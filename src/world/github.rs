@@ -62,6 +62,13 @@ impl GitHub {
     /// # Errors
     /// In words, where the configured address is none.
     pub fn of(hosting: &Hosting, project: &Project) -> Result<Self, String> {
+        // A project that was looked up under other settings: today's token is not for it.
+        if project.api != hosting.api {
+            return Err(format!(
+                "GITHUB_API_URL is {} now, and was {} when this was looked up",
+                hosting.api, project.api
+            ));
+        }
         let wrong = |error: octocrab::Error| format!("GITHUB_API_URL can't be used: {error}");
         let builder = Octocrab::builder()
             .base_uri(project.api.as_str())
@@ -101,6 +108,16 @@ impl GitHub {
             text(&pull["head"], "ref") == head.branch
                 && text(&pull["head"]["user"], "login").eq_ignore_ascii_case(head.owner)
         };
+        Ok(items(&found).iter().find(is_it).cloned())
+    }
+
+    /// The pull request of a branch that carries a mark, also one that was closed since.
+    pub async fn find_marked(&self, head: Head<'_>, mark: &str) -> Result<Option<Value>, String> {
+        let head_name = encoded(&format!("{}:{}", head.owner, head.branch));
+        let found = self
+            .get(&format!("/pulls?state=all&head={head_name}&{PAGE}"))
+            .await?;
+        let is_it = |pull: &&Value| text(pull, "body").contains(mark);
         Ok(items(&found).iter().find(is_it).cloned())
     }
 

@@ -136,6 +136,12 @@ impl Forge {
         self.count("POST /ana/shop.git/git-receive-pack")
     }
 
+    /// As a person does on GitHub.
+    pub fn close_pull(&self) {
+        let mut pulls = self.shared.pulls.lock().expect("no panic");
+        pulls.last_mut().expect("a pull request")["state"] = json!("closed");
+    }
+
     pub fn pulls(&self) -> Vec<Value> {
         self.shared.pulls.lock().expect("no panic").clone()
     }
@@ -328,7 +334,11 @@ fn api(shared: &Shared, method: &Method, uri: &Uri, body: &[u8]) -> Response {
     let number = |text: &str| text.parse::<usize>().unwrap_or(0);
     let answer = match (method.as_str(), parts.as_slice()) {
         ("GET", []) => json!({"default_branch": "main"}),
-        ("GET", ["pulls"]) => json!(*pulls),
+        ("GET", ["pulls"]) => {
+            let all = uri.query().is_some_and(|query| query.contains("state=all"));
+            let shown = pulls.iter().filter(|pull| all || pull["state"] == "open");
+            shown.cloned().collect()
+        }
         ("POST", ["pulls"]) => {
             let at = pulls.len() + 1;
             let pull = json!({
