@@ -181,7 +181,8 @@ impl Conversation {
             Some(Measured {
                 tokens,
                 bytes: then,
-            }) => (tokens + tokens_in(bytes.saturating_sub(then)))
+            }) => tokens
+                .saturating_add(tokens_in(bytes.saturating_sub(then)))
                 .saturating_sub(tokens_in(then.saturating_sub(bytes))),
         };
         guess.max(bytes as u64 / BYTES_A_TOKEN_MAX)

@@ -100,9 +100,10 @@ impl Hunk {
 /// `-12,3 +14,4`: start and length of both sides.
 fn ranges(text: &str) -> Option<((usize, usize), (usize, usize))> {
     let (old, new) = text.trim().split_once(' ')?;
+    let number = |text: &str| Some(text.parse::<u32>().ok()? as usize);
     let range = |text: &str| match text.split_once(',') {
-        Some((start, len)) => Some((start.parse().ok()?, len.parse().ok()?)),
-        None => Some((text.parse().ok()?, 1)),
+        Some((start, len)) => Some((number(start)?, number(len)?)),
+        None => Some((number(text)?, 1)),
     };
     Some((
         range(old.strip_prefix('-')?)?,

@@ -8,6 +8,7 @@ use super::assemble::{Shift, Spot, assemble, split_end};
 use super::hunk::Hunk;
 use super::replace;
 use crate::tools::nearest::{excerpt, nearest};
+use std::cell::Cell;
 use std::ops::Range;
 
 const PLACES_SHOWN_MAX: usize = 5;
@@ -60,7 +61,12 @@ struct Search<'a> {
     cursor: usize,
     /// By how many lines the last hunk was not where its header said.
     drift: isize,
+    /// Lines that were compared so far.
+    compared: Cell<usize>,
 }
+
+/// Lines that one file's hunks may compare: seconds at most, also for a file and a hunk of nothing but empty lines.
+const COMPARED_MAX: usize = 50_000_000;
 
 /// The text with all hunks applied, and remarks about what was overlooked.
 ///
@@ -77,6 +83,7 @@ pub fn apply(whole: &str, hunks: &[Hunk]) -> Result<(String, Vec<String>), Strin
         taken: Vec::new(),
         cursor: 0,
         drift: 0,
+        compared: Cell::new(0),
     };
     let (mut spots, mut remarks, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     for (i, hunk) in hunks.iter().enumerate() {
@@ -173,6 +180,12 @@ impl Search<'_> {
     ) -> Result<(Spot, Vec<String>), String> {
         for likeness in LADDER {
             let places = self.places(old, likeness);
+            if self.compared.get() > COMPARED_MAX {
+                return Err(
+                    "its place takes too long to find; use fewer and shorter hunks, or edits"
+                        .into(),
+                );
+            }
             if places.is_empty() {
                 continue;
             }
@@ -206,9 +219,11 @@ impl Search<'_> {
     fn places(&self, old: &[&str], likeness: Likeness) -> Vec<usize> {
         let last = (self.file.len() + 1).saturating_sub(old.len());
         let fits = |at: &usize| {
-            old.iter()
-                .zip(&self.file[*at..])
-                .all(|(wanted, (line, _))| likeness.holds(line, wanted))
+            let alike = |(wanted, (line, _)): (&&str, &(&str, &str))| {
+                self.compared.set(self.compared.get() + 1);
+                likeness.holds(line, wanted)
+            };
+            self.compared.get() <= COMPARED_MAX && old.iter().zip(&self.file[*at..]).all(alike)
         };
         let shifts =
             |at: &usize| likeness != Likeness::Indentation || self.shift(*at, old).is_some();
