@@ -187,6 +187,10 @@ fn judge(state: &State, policy: &Policy, event: &Event) -> Match {
     let decided = match step(state, policy) {
         Decision::Record(decided) => *decided,
         Decision::Perform(effect) => effect.intent(),
+        // They are taken while it is looked, too.
+        Decision::Look(_) if matches!(event, Event::MessageReceived { .. }) => {
+            return Match::Outside;
+        }
         Decision::Look(look) => return looked(&look, event),
         // Messages are taken where there is nothing to do but to wait.
         Decision::Wait => {
