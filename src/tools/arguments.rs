@@ -1,6 +1,6 @@
 //! The arguments of tools: their schemas, made from the types, and what is wrong with arguments that do not fit. Pure.
 
-use super::Tool;
+use super::{Tool, preview_patch};
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{ValidationError, Validator};
 use schemars::generate::SchemaSettings;
@@ -69,17 +69,34 @@ fn strip(schema: &mut Value) {
     }
 }
 
-/// A schema as it is sent: unknown fields are refused all the same, and nobody pays for saying so with every request.
-pub fn slim(mut schema: Value) -> Value {
-    fn walk(schema: &mut Value) {
-        let Value::Object(map) = schema else { return };
-        map.remove("additionalProperties");
-        let fields = map.get_mut("properties").and_then(Value::as_object_mut);
-        fields.into_iter().flat_map(Map::values_mut).for_each(walk);
-        map.get_mut("items").into_iter().for_each(walk);
+/// What is sent of a tool's schema. Unknown fields, empty texts and zeros are refused all the same, and nobody pays for
+/// saying so with every request.
+pub fn sent(tool: &Tool) -> Value {
+    let mut schema = (tool.schema)();
+    if tool.name == preview_patch::TOOL.name {
+        // The arguments of apply_patch, which says what they are.
+        drop_keys(&mut schema, &["description", "properties", "required"], 1);
     }
-    walk(&mut schema);
+    drop_keys(&mut schema, &NOT_SENT, 0);
     schema
+}
+
+const NOT_SENT: [&str; 4] = ["additionalProperties", "minLength", "minItems", "minimum"];
+
+/// Takes keywords away from a schema and all that is below it; `spared`: so many levels keep them.
+fn drop_keys(schema: &mut Value, keys: &[&str], spared: usize) {
+    let Value::Object(map) = schema else { return };
+    if spared == 0 {
+        map.retain(|key, _| !keys.contains(&key.as_str()));
+    }
+    let spared = spared.saturating_sub(1);
+    // Below `properties` the keys are names of fields, not keywords.
+    let fields = map.get_mut("properties").and_then(Value::as_object_mut);
+    let fields = fields.into_iter().flat_map(Map::values_mut);
+    fields.for_each(|field| drop_keys(field, keys, spared));
+    if let Some(items) = map.get_mut("items") {
+        drop_keys(items, keys, spared);
+    }
 }
 
 /// Compiled once per tool.

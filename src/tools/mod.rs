@@ -104,7 +104,7 @@ pub fn offered(write_enabled: bool, github: bool) -> Vec<Value> {
         .iter()
         .filter(|tool| write_enabled || tool.class == EffectClass::Pure)
         .filter(|tool| github || !FOR_GITHUB.contains(&tool.name));
-    let function = |tool: &Tool| json!({"name": tool.name, "description": tool.about.trim(), "parameters": arguments::slim((tool.schema)())});
+    let function = |tool: &Tool| json!({"name": tool.name, "description": tool.about.trim(), "parameters": arguments::sent(tool)});
     offers
         .map(|tool| json!({"type": "function", "function": function(tool)}))
         .collect()
