@@ -24,6 +24,8 @@ mod read_output;
 mod search;
 // Changing.
 mod apply_patch;
+mod delete_file;
+mod move_file;
 mod preview_patch;
 mod write_file;
 // Running.
@@ -55,13 +57,15 @@ mod text; // bounded text
 mod walk; // the files that a model may see
 
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 22] = [
+static TOOLS: [Tool; 24] = [
     list_files::TOOL,
     search::TOOL,
     read_lines::TOOL,
     write_file::TOOL,
     preview_patch::TOOL,
     apply_patch::TOOL,
+    delete_file::TOOL,
+    move_file::TOOL,
     run_command::TOOL,
     read_output::TOOL,
     git_status::TOOL,

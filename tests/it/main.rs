@@ -8,6 +8,7 @@ mod crash;
 mod damage;
 mod fake_forge;
 mod fake_model;
+mod files;
 mod gate;
 mod github;
 mod hub;

@@ -900,7 +900,7 @@ fn left_over(folder: &Path) -> Vec<String> {
 }
 
 /// A library that ends the program at a chosen call; `None`, with a notice, where there is no compiler.
-fn killer(folder: &Path) -> Option<std::path::PathBuf> {
+pub fn killer(folder: &Path) -> Option<std::path::PathBuf> {
     let source = folder.join("kill.c");
     let library = folder.join("kill.so");
     fs::write(&source, include_str!("kill.c")).unwrap();

@@ -382,7 +382,7 @@ fn parent_of(path: &str) -> &str {
     path.rsplit_once('/').map_or(".", |(parent, _)| parent)
 }
 
-fn is_link(mode: u32) -> bool {
+pub(super) fn is_link(mode: u32) -> bool {
     SFlag::from_bits_truncate(mode) & SFlag::S_IFMT == SFlag::S_IFLNK
 }
 
