@@ -6,6 +6,7 @@
 use crate::world::workspace::{Open, Workspace, WorkspaceError};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::WalkBuilder;
+use ignore::types::{Types, TypesBuilder};
 use std::path::{Path, PathBuf};
 
 /// A walk stops here, and says so.
@@ -15,6 +16,7 @@ pub const WALK_FILES_MAX: usize = 50_000;
 pub struct Walk {
     base: String,
     globs: Option<GlobSet>,
+    types: Option<Types>,
 }
 
 /// Whether to go on to the next file.
@@ -49,7 +51,24 @@ impl Walk {
             ));
         }
         let globs = glob.map(|glob| globs(glob, &base)).transpose()?;
-        Ok(Self { base, globs })
+        let types = None;
+        Ok(Self { base, globs, types })
+    }
+
+    /// Only files of a type, by ripgrep's names: `rust`, `py`, `ts`.
+    ///
+    /// # Errors
+    /// There is no such type; for the model.
+    pub fn only(mut self, name: &str) -> Result<Self, String> {
+        let mut types = TypesBuilder::new();
+        types.add_defaults().select(name);
+        let unknown = |_| format!("type {name:?} is not known; use glob, such as *.{name}");
+        // `all` would leave out every file that no type knows.
+        self.types = match name {
+            "all" => None,
+            _ => Some(types.build().map_err(unknown)?),
+        };
+        Ok(self)
     }
 
     /// Visits every file by its path relative to the root.
@@ -86,6 +105,10 @@ impl Walk {
                 .as_ref()
                 .is_some_and(|globs| !globs.is_match(path))
             {
+                continue;
+            }
+            let types = self.types.as_ref();
+            if types.is_some_and(|types| !types.matched(path, false).is_whitelist()) {
                 continue;
             }
             seen += 1;

@@ -579,12 +579,89 @@ async fn searches_no_secret_ignored_hidden_or_binary_file() {
 }
 
 #[tokio::test]
+async fn searches_for_plain_text_in_any_case_and_in_files_of_a_type() {
+    let bench = bench();
+    bench
+        .write("a.rs", "call(x)\nCALL(y)\ncall x\n")
+        .write("b.py", "call(x)\n")
+        .write("c.weird", "call(x)\n");
+    let search = async |arguments: Value| bench.done("search", arguments).await;
+    assert_eq!(
+        search(json!({"pattern": "call(", "literal": true})).await,
+        "a.rs:1: call(x)\nb.py:1: call(x)\nc.weird:1: call(x)"
+    );
+    assert_eq!(
+        search(json!({"pattern": "call\\(", "ignore_case": true, "type": "rust"})).await,
+        "a.rs:1: call(x)\na.rs:2: CALL(y)"
+    );
+    assert_eq!(
+        search(json!({"pattern": "call.x", "type": "py"})).await,
+        "b.py:1: call(x)"
+    );
+    let all = search(json!({"pattern": "x", "type": "all", "glob": "*.weird"})).await;
+    assert_eq!(all, "c.weird:1: call(x)");
+    let text = bench
+        .failed("search", json!({"pattern": "x", "type": "weird"}))
+        .await;
+    assert!(text.contains("glob, such as *.weird"), "{text}");
+    let text = bench.failed("search", json!({"pattern": "call("})).await;
+    assert!(text.contains("literal: true"), "{text}");
+    let two = json!({"pattern": "a\nb", "literal": true});
+    let text = bench.failed("search", two).await;
+    assert!(text.contains("line by line"), "{text}");
+    assert!(misfit("search", json!({"pattern": "x", "context": 11})).contains("at most 10"));
+}
+
+#[tokio::test]
+async fn shows_the_lines_around_a_match_once_and_in_bounds() {
+    let bench = bench();
+    let lines: String = (1..=12).map(|n| format!("line {n}\n")).collect();
+    bench.write("a.txt", &lines).write("b.txt", "x\nline 2\n");
+    let around = json!({"pattern": "line (2|4|10|12)$", "context": 1});
+    insta::assert_snapshot!(bench.done("search", around).await, @"
+    a.txt-1- line 1
+    a.txt:2: line 2
+    a.txt-3- line 3
+    a.txt:4: line 4
+    a.txt-5- line 5
+    --
+    a.txt-9- line 9
+    a.txt:10: line 10
+    a.txt-11- line 11
+    a.txt:12: line 12
+    --
+    b.txt-1- x
+    b.txt:2: line 2
+    ");
+    let many: String = (0..2000).map(|n| format!("{}\n", n % 20 == 10)).collect();
+    bench.write("many.txt", many);
+    let all = json!({"pattern": "true", "path": "many.txt", "context": 10});
+    let text = bench.done("search", all).await;
+    assert!(
+        text.ends_with("[more than 400 lines; narrow it by pattern, path, glob or type]"),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 401);
+    bench.write("many.txt", format!("true\n{}", "b\ntrue\n".repeat(100)));
+    let all = json!({"pattern": "true", "path": "many.txt", "context": 1});
+    let text = bench.done("search", all).await;
+    let last = text.lines().rev().take(2).collect::<Vec<_>>();
+    assert_eq!(
+        last,
+        [
+            "[more than 100 matches; narrow it by pattern, path, glob or type]",
+            "many.txt-200- b"
+        ]
+    );
+}
+
+#[tokio::test]
 async fn says_that_there_are_more_matches_than_shown() {
     let bench = bench();
     bench.write("a.txt", "x\n".repeat(150));
     let text = bench.done("search", json!({"pattern": "x"})).await;
     assert!(
-        text.ends_with("[more than 100 matches; narrow it by pattern, path or glob]"),
+        text.ends_with("[more than 100 matches; narrow it by pattern, path, glob or type]"),
         "{text}"
     );
     assert_eq!(text.lines().count(), 101);
