@@ -2,8 +2,8 @@
 //!
 //! A failure is data: the round goes on without a checkpoint, and the chat is told so.
 
-use super::process::Processes;
 use super::snapshot::{Order, Snapshots};
+use super::workspace::Workspace;
 use super::{Scene, World};
 use crate::agent::event::{CheckpointTaken, Event, Moment, Restored, TreeId};
 use tokio_util::sync::CancellationToken;
@@ -12,21 +12,21 @@ const NO_WORKSPACE: &str = "the workspace cannot be opened";
 
 impl World {
     /// `/cancel` does not stop it: half an undo is worse than one that takes a second longer.
-    pub(super) fn snapshots(&self, scene: &Scene) -> Option<Snapshots> {
+    fn snapshots(&self, session: &str, workspace: &Workspace) -> Snapshots {
+        let processes = self.processes(workspace, CancellationToken::new());
+        let (root, policy) = (workspace.root(), self.policy.clone());
+        Snapshots::of(&self.data_dir, session, root, &processes, policy)
+    }
+
+    fn snapshots_in(&self, scene: &Scene) -> Option<Snapshots> {
         let workspace = scene.workspace.as_ref()?;
-        let processes = Processes::new(
-            self.environment.clone(),
-            self.sandbox.clone(),
-            workspace.root(),
-            CancellationToken::new(),
-        );
-        Some(Snapshots::of(
-            &self.data_dir,
-            &scene.session,
-            workspace.root(),
-            &processes,
-            self.policy.clone(),
-        ))
+        Some(self.snapshots(&scene.session, workspace))
+    }
+
+    /// The state of the workspace in one id, equal where nothing changed: what tells work from a loop.
+    pub(super) async fn tree(&self, session: &str, workspace: &Workspace) -> Option<String> {
+        let tree = self.snapshots(session, workspace).tree().await;
+        tree.map(|tree| tree.0)
     }
 
     /// A tree that is the last one again needs no name of its own.
@@ -46,7 +46,7 @@ impl World {
             dropped: Vec::new(),
             error: None,
         };
-        let Some(snapshots) = self.snapshots(scene) else {
+        let Some(snapshots) = self.snapshots_in(scene) else {
             taken.error = Some(NO_WORKSPACE.into());
             return Event::Checkpoint(taken);
         };
@@ -77,7 +77,7 @@ impl World {
 
     pub(super) async fn put_back(&self, order: Order, scene: &Scene) -> Event {
         let failed = |why: String| Restored::Failed { why };
-        let restored = match self.snapshots(scene) {
+        let restored = match self.snapshots_in(scene) {
             _ if order.swaps.is_empty() => failed("its checkpoint is not kept any more".into()),
             None => failed(NO_WORKSPACE.into()),
             Some(snapshots) => match snapshots.put_back(&order).await {
@@ -89,7 +89,7 @@ impl World {
     }
 
     pub(super) async fn diff(&self, start: Option<TreeId>, scene: &Scene) -> Event {
-        let text = match (self.snapshots(scene), start) {
+        let text = match (self.snapshots_in(scene), start) {
             (_, None) => String::new(),
             (None, _) => NO_WORKSPACE.to_owned(),
             (Some(snapshots), Some(start)) => match snapshots.diff(&start).await {

@@ -15,8 +15,6 @@ pub mod confine;
 mod git_guard;
 /// GitHub's API.
 pub mod github;
-/// Whether a workspace changed.
-mod glance;
 /// The truth, on disk.
 pub mod journal;
 /// Between fork and exec.
@@ -311,7 +309,7 @@ impl World {
         let reach = Arc::new(Reach {
             session: scene.session.clone(),
             workspace: workspace.clone(),
-            processes: processes.clone(),
+            processes,
             outputs: outputs.clone(),
             hosting: self.hosting.clone(),
             plan: scene.plan.clone(),
@@ -330,7 +328,7 @@ impl World {
             outcome.output.push_str(&keep(&outputs, &id, &whole));
         }
         if watched {
-            outcome.tree = glance::state(&workspace, &processes, &id).await;
+            outcome.tree = self.tree(&scene.session, &workspace).await;
         }
         Event::ToolFinished { call: id, outcome }
     }
@@ -422,8 +420,8 @@ impl World {
                 }
             }
             (Look::Tree { call }, Ok(workspace)) => {
-                let processes = self.processes(workspace, CancellationToken::new());
-                let tree = glance::state(workspace, &processes, &call).await;
+                let session = journal.file_stem().unwrap_or_default().to_string_lossy();
+                let tree = self.tree(&session, workspace).await;
                 Event::TreeSeen { call, tree }
             }
             (Look::Spend { month, session }, _) => {

@@ -598,32 +598,38 @@ fn a_word_of_the_person_or_a_resume_starts_the_count_afresh() {
     assert_eq!(told(&player), 2);
 }
 
-/// Real tools in a real repository: the command's result is the same each time, but the workspace moves.
+/// Real tools in a real folder, with a repository and without: the command's result is the same each time, but the
+/// workspace moves.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_changes_files_is_progress_although_it_says_the_same() {
-    let work = run_command("echo x >> log.txt");
-    let look = run_command("cat notes.txt");
-    let mut replies = Vec::new();
-    for _ in 0..6 {
-        replies.extend([look.clone(), work.clone()]);
+    for in_repository in [true, false] {
+        let work = run_command("echo x >> log.txt");
+        let look = run_command("cat notes.txt");
+        let mut replies = Vec::new();
+        for _ in 0..6 {
+            replies.extend([look.clone(), work.clone()]);
+        }
+        replies.push(says("Done."));
+        let mut rig = Rig::new(&replies);
+        if !in_repository {
+            std::fs::remove_dir_all(rig.workspace().join(".git")).unwrap();
+        }
+        rig.say("go").await;
+        for _ in 0..6 {
+            rig.question().await;
+            rig.try_say("yes", crate::support::OWNER, Via::Flag)
+                .await
+                .expect("it is taken");
+        }
+        assert_eq!(rig.answer().await, "Done.");
+        let told = rig
+            .state()
+            .conversation
+            .messages()
+            .iter()
+            .any(|wire| wire.get().contains("[Warning:"));
+        assert!(!told, "{}", rig.transcript());
     }
-    replies.push(says("Done."));
-    let mut rig = Rig::new(&replies);
-    rig.say("go").await;
-    for _ in 0..6 {
-        rig.question().await;
-        rig.try_say("yes", crate::support::OWNER, Via::Flag)
-            .await
-            .expect("it is taken");
-    }
-    assert_eq!(rig.answer().await, "Done.");
-    let told = rig
-        .state()
-        .conversation
-        .messages()
-        .iter()
-        .any(|wire| wire.get().contains("[Warning:"));
-    assert!(!told, "{}", rig.transcript());
 }
 
 /// The same with a command that leaves the workspace as it was.
