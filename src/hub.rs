@@ -39,6 +39,8 @@ const INBOX_MAX: usize = 256;
 const LANES: usize = 64;
 /// How often it is looked for sleeping sessions whose question expired or whose message is to be tried again.
 const SWEEP: Duration = Duration::from_secs(30);
+/// Every how many times ends of background processes are swept as well: 5 minutes.
+const OUTPUTS_SWEEP: u64 = 10;
 
 /// Why a message was not taken. Nothing of it is on disk then, so the sender may try again.
 #[derive(Debug, Error)]
@@ -256,6 +258,7 @@ impl Hub {
     /// is told.
     pub fn recover(self: &Arc<Self>) -> Result<(), DeliverError> {
         let damaged = self.index()?;
+        self.surface.world.settle_left();
         // A terminal's sessions wait for somebody to be there again: `journeyman resume`.
         let served = |chat: &str| !chat.starts_with("run:") && !chat.starts_with("terminal:");
         for (session, chat) in self.surface.store.unfinished()? {
@@ -281,10 +284,13 @@ impl Hub {
 
     /// Wakes sessions that have something to do by the clock. Runs until shutdown.
     pub async fn sweep(self: Arc<Self>) {
-        loop {
+        for times in 1_u64.. {
             tokio::select! {
                 () = self.surface.shutdown.cancelled() => return,
                 () = tokio::time::sleep(SWEEP) => {}
+            }
+            if times.is_multiple_of(OUTPUTS_SWEEP) {
+                self.surface.world.sweep();
             }
             let due = self.surface.store.due(clock::now().0);
             for (session, chat) in due.unwrap_or_default() {

@@ -9,7 +9,7 @@ use crate::agent::event::{
 };
 use crate::agent::limits;
 use crate::agent::recovery;
-use crate::agent::state::State;
+use crate::agent::state::{Stage, State};
 use crate::agent::step::{Decision, Effect, Look, Policy, step};
 use crate::doors::Observers;
 use crate::world::journal::{Journal, JournalError};
@@ -98,6 +98,13 @@ impl Session {
                 .notes()
                 .wrote_before(state.changed.iter().cloned());
         }
+        let ended = |call: &CallId| {
+            let stage = state.pending(call).map(|pending| &pending.stage);
+            stage.is_none_or(|stage| matches!(stage, Stage::Finished(_)))
+        };
+        let session = &state.opening.session;
+        let world = &surface.world;
+        world.forget_others(session, |call| !ended(call));
         let (running, tasks, cancel) = (JoinSet::new(), HashMap::new(), CancellationToken::new());
         Self {
             state,
@@ -193,6 +200,10 @@ impl Session {
         if durable {
             self.journal.sync()?;
         }
+        if let Event::ToolFinished { call, .. } = &record.event {
+            let session = &self.state.opening.session;
+            self.surface.world.forget(session, call);
+        }
         self.surface
             .observers
             .recorded(&self.state.opening, &record);
@@ -232,6 +243,7 @@ impl Session {
                 Doing::Model(*round)
             }
             Effect::RunTool { call, .. } => Doing::Tool(call.get().id.clone()),
+            Effect::Await { call } => Doing::Tool(call.id.clone()),
             Effect::Send { outgoing } => Doing::Send(outgoing.send),
             Effect::Checkpoint { number, moment, .. } => Doing::Checkpoint(*number, *moment),
             Effect::PutBack { .. } => Doing::PutBack,

@@ -24,7 +24,7 @@ use crate::agent::loops::Sight;
 use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::recovery;
 use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Turn};
-use calls::{finish, pending, probed, see_tree, warn};
+use calls::{await_kept, finish, pending, probed, see_tree, warn};
 use compaction::{ask_summary, compact, give_summary, too_long};
 use damage::{Lost, lose_tail, tell_chain};
 use messages::{approve, cancel, expire, pass_on_steering, refuse, resume, take_message};
@@ -214,6 +214,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             pending.began = Some(now);
             Ok(())
         }
+        Event::ToolAwaited { call } => await_kept(state, call),
         Event::CallProbed { call, probe } => probed(state, call, probe),
         Event::TailSetAside {
             lines, bytes, file, ..
@@ -444,6 +445,10 @@ fn interrupt(
     let Some(turn) = &mut state.turn else {
         return Ok(());
     };
+    if turn.stop == Stop::Asked {
+        // What was told is gone with its process; what goes on without one must be told again.
+        turn.stop = Stop::Wanted;
+    }
     let round = turn.round.to_string();
     if asking {
         // Whatever the model was asked for, it is asked again; a round counts once.

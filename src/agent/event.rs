@@ -122,6 +122,8 @@ pub enum Event {
         class: EffectClass,
         approval: Option<String>,
     },
+    /// A tool that an earlier process started is waited for: nothing is started by this.
+    ToolAwaited { call: CallId },
     /// A message is about to be sent.
     SendStarted {
         send: u64,
@@ -271,6 +273,7 @@ impl Event {
             | Event::TreeSeen { .. }
             | Event::LoopWarned { .. }
             | Event::ChainVerified { .. }
+            | Event::ToolAwaited { .. }
             | Event::ModelAsked { .. }
             | Event::ModelAnswered { .. }
             | Event::ModelFailed { .. }

@@ -14,6 +14,8 @@ pub enum Remedy {
     Rerun,
     /// It happened; this is its result.
     FinishWith(String),
+    /// Its keeper has the result, or will have: wait for it, and take it from there.
+    Await,
     /// Nobody can tell: "may or may not have run: run again, or go on?"
     AskPerson,
 }
@@ -26,6 +28,7 @@ pub fn remedy(class: EffectClass, probe: Option<&Probe>) -> Remedy {
         (EffectClass::Probeable | EffectClass::Opaque, Some(Probe::Happened { output })) => {
             Remedy::FinishWith(output.clone())
         }
+        (EffectClass::Probeable | EffectClass::Opaque, Some(Probe::Kept)) => Remedy::Await,
         (
             EffectClass::Probeable | EffectClass::Opaque,
             Some(Probe::DidNotHappen | Probe::HalfDone | Probe::Harmless),

@@ -116,6 +116,11 @@ impl Today {
                 self.policy.resume = Resume::Auto;
                 "resume"
             }
+            // It is probed before it is known whether the turn goes on by itself.
+            Event::CallProbed { .. } if state.turn.as_ref().is_some_and(|t| t.interrupted) => {
+                self.policy.resume = Resume::Auto;
+                "resume"
+            }
             _ => {
                 self.policy.limits.calls_max = usize::MAX;
                 self.policy.resume = Resume::Ask;

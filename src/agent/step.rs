@@ -97,7 +97,11 @@ pub enum Effect {
         /// Whether it is about to be a loop: then the workspace is looked at afterwards.
         watched: bool,
         /// What a probe would look for: what is done must be that.
-        expect: Option<Expectation>,
+        expect: Option<Box<Expectation>>,
+    },
+    /// Wait for the result of a tool that an earlier process started.
+    Await {
+        call: Call,
     },
     Send {
         outgoing: Outgoing,
@@ -155,6 +159,9 @@ impl Effect {
                 tool: (*tool).to_owned(),
                 class: *class,
                 approval: approval.clone(),
+            },
+            Effect::Await { call } => Event::ToolAwaited {
+                call: call.id.clone(),
             },
             Effect::Send { outgoing } => Event::SendStarted {
                 send: outgoing.send,
@@ -237,9 +244,17 @@ pub fn goes_on_alone(state: &State, policy: &Policy) -> bool {
     policy.resume == Resume::Auto && !in_doubt
 }
 
+/// The same, after a look at what can be looked at.
 fn go_on_alone(state: &State, policy: &Policy) -> Decision {
-    if !goes_on_alone(state, policy) {
+    if policy.resume == Resume::Ask {
         return Decision::Wait;
+    }
+    for pending in state.calls() {
+        match remedy(pending) {
+            Some(Remedy::Probe) => return probe(pending),
+            Some(Remedy::AskPerson) => return Decision::Wait,
+            Some(Remedy::Rerun | Remedy::FinishWith(_) | Remedy::Await) | None => {}
+        }
     }
     record(Event::Resumed {
         by: wording::configuration(),
@@ -340,6 +355,22 @@ fn is_harmless(call: &Call) -> bool {
     tools::find(&call.tool).is_some_and(|tool| recovery::remedy(tool.class, None) == Remedy::Rerun)
 }
 
+/// What to do about a call that an earlier process left; `None` where it left none.
+fn remedy(pending: &Pending) -> Option<Remedy> {
+    let Stage::InDoubt(_, probe) = &pending.stage else {
+        return None;
+    };
+    let class = tools::find(&pending.call.tool).map_or(EffectClass::Opaque, |tool| tool.class);
+    Some(recovery::remedy(class, probe.as_ref()))
+}
+
+fn probe(pending: &Pending) -> Decision {
+    Decision::Look(Look::Probe {
+        call: pending.call.id.clone(),
+        expect: pending.expect.clone(),
+    })
+}
+
 fn is_pure(call: &Call) -> bool {
     tools::find(&call.tool).is_some_and(|tool| {
         tool.class == EffectClass::Pure && matches!(tool.action, Action::World { .. })
@@ -360,12 +391,28 @@ fn stop_calls(turn: &Turn, calls: &[Pending]) -> Decision {
         .iter()
         .find(|pending| !matches!(pending.stage, Stage::Finished(_)))
     {
+        Some(pending) if pending.may_have_run => stop_left(turn, pending),
         Some(pending) => finished(
             &pending.call,
             wording::stopped_call(turn.halted.is_some(), pending.may_have_run),
         ),
         // Every call has its result: `apply` has already ended the round.
         None => Decision::Wait,
+    }
+}
+
+/// What an earlier process left may still run, and must not any more.
+fn stop_left(turn: &Turn, pending: &Pending) -> Decision {
+    match remedy(pending) {
+        Some(Remedy::Probe) => probe(pending),
+        Some(Remedy::Await) => perform(Effect::Await {
+            call: pending.call.clone(),
+        }),
+        Some(Remedy::FinishWith(output)) => finished(&pending.call, Outcome::done(output)),
+        Some(Remedy::Rerun | Remedy::AskPerson) | None => finished(
+            &pending.call,
+            wording::stopped_call(turn.halted.is_some(), true),
+        ),
     }
 }
 
@@ -524,7 +571,7 @@ fn admit(
             call: approved,
             tool: prepared.tool.name,
             class: prepared.tool.class,
-            expect: pending.expect.clone(),
+            expect: pending.expect.clone().map(Box::new),
             approval: pending
                 .ticket
                 .as_ref()
@@ -579,10 +626,8 @@ fn settle(
 ) -> Decision {
     let call = &pending.call;
     match remedy {
-        Remedy::Probe => Decision::Look(Look::Probe {
-            call: call.id.clone(),
-            expect: pending.expect.clone(),
-        }),
+        Remedy::Probe => probe(pending),
+        Remedy::Await => perform(Effect::Await { call: call.clone() }),
         Remedy::FinishWith(output) => finished(call, Outcome::done(output)),
         // Judged again, and run again only if that allows it.
         Remedy::Rerun => record(Event::CallProbed {

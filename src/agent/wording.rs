@@ -238,12 +238,18 @@ fn what_would_run(call: &Call, verdict: &Verdict) -> String {
     if verdict.commands.is_empty() {
         return quoted(&format!("{} {}", call.tool, call.arguments));
     }
-    let command = call
-        .json()
-        .ok()
-        .and_then(|arguments| Some(arguments.get("command")?.as_str()?.to_owned()));
-    match command {
-        Some(command) => quoted(&command),
+    let arguments = call.json().unwrap_or_default();
+    match arguments
+        .get("command")
+        .and_then(|command| command.as_str())
+    {
+        Some(command) if arguments.get("background") == Some(&true.into()) => {
+            format!(
+                "{}\nin the background: it goes on after my answer",
+                quoted(command)
+            )
+        }
+        Some(command) => quoted(command),
         None => quoted(&format!(
             "{} {}\n{}",
             call.tool,

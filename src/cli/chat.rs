@@ -6,7 +6,7 @@ use super::{CliError, Exit, block_on, log_to_stderr};
 use crate::agent::event::{Event, Inbound, Record};
 use crate::config::Settings;
 use crate::doors::Seen;
-use crate::doors::terminal::{Style, activity};
+use crate::doors::terminal::{Style, activity, output};
 use crate::hub::Hub;
 use crate::world::clock;
 use clap::Args;
@@ -147,7 +147,12 @@ async fn show(mut seen: UnboundedReceiver<Seen>, _first: String, mut print: Prin
                 }
             }
             Seen::Stopped { why, .. } => print(format!("⚠️ {why}")),
-            Seen::Recorded { .. } | Seen::Shown { .. } => {}
+            Seen::Shown { delta, .. } => {
+                if let Some(lines) = output(&delta) {
+                    print(style.dim(lines));
+                }
+            }
+            Seen::Recorded { .. } => {}
         }
     }
 }

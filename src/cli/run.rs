@@ -8,10 +8,11 @@ use crate::agent::step::goes_on_alone;
 use crate::agent::{reading, recovery};
 use crate::config::Settings;
 use crate::doors::Seen;
-use crate::doors::terminal::{Style, activity, harmless, is_aside};
+use crate::doors::terminal::{Style, activity, harmless, is_aside, output};
 use crate::gate::read_reply;
 use crate::hub::Hub;
 use crate::world::clock;
+use crate::world::model::Delta;
 use clap::Args;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -200,6 +201,10 @@ impl Attendant {
                 Some(Seen::Stopped { session, why }) if session == self.session => {
                     return Err(CliError::Failed(why));
                 }
+                Some(Seen::Shown { session, delta }) if session == self.session => {
+                    self.show_output(&delta);
+                    continue;
+                }
                 Some(_) => continue,
                 None => return Err(CliError::Failed("the session went away".into())),
             };
@@ -265,6 +270,12 @@ impl Attendant {
             OutgoingKind::Question | OutgoingKind::Final => {}
             kind if is_aside(kind) => self.say(&self.style.message(text)),
             _ => {}
+        }
+    }
+
+    fn show_output(&self, delta: &Delta) {
+        if let Some(lines) = output(delta).filter(|_| !self.how.json) {
+            self.say(&self.style.dim(lines));
         }
     }
 

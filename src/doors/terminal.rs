@@ -1,6 +1,7 @@
 //! How a session looks in a terminal: lines for people, colours only where they are wanted.
 
 use crate::agent::event::{Event, OutgoingKind};
+use crate::world::model::Delta;
 use std::io::IsTerminal;
 
 /// Escape sequences, or none.
@@ -95,6 +96,14 @@ pub fn activity(event: &Event) -> Option<String> {
         )),
         Event::Interrupted { .. } => Some("⚡ taken up after an interruption".into()),
         _ => None,
+    }
+}
+
+/// What a command prints while it runs.
+pub fn output(delta: &Delta) -> Option<&str> {
+    match delta {
+        Delta::Output(lines) => Some(lines.trim_end()),
+        Delta::Text(_) | Delta::Restart | Delta::Waiting { .. } => None,
     }
 }
 

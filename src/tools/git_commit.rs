@@ -5,7 +5,7 @@
 
 use super::repository::{Entry, Git};
 use super::{Action, Reach, RunFuture, Tool, schema_of, text};
-use crate::agent::event::{Call, EffectClass, Outcome};
+use crate::agent::event::{Call, CallId, EffectClass, Expectation, Outcome};
 use crate::gate::{Approved, Touch};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -25,7 +25,15 @@ pub const TOOL: Tool = Tool {
     class: EffectClass::Probeable,
     schema: schema_of::<Args>,
     touches: |_| Ok(vec![Touch::RepositoryWrite]),
-    action: Action::World { run, expect: None },
+    action: Action::World {
+        run,
+        expect: Some(|_, _| {
+            Some(Expectation {
+                commit: true,
+                ..Expectation::default()
+            })
+        }),
+    },
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -118,6 +126,37 @@ async fn commit(git: &Git<'_>, message: &str) -> Result<String, String> {
         .collect::<Vec<_>>()
         .join("\n");
     Ok(format!("Committed {told}.{}", tell_left(&left)))
+}
+
+/// The commit that a call made, whatever branch it is on by now, as the model reads about it.
+///
+/// # Errors
+/// Where git cannot tell.
+pub async fn find_commit(call: &CallId, reach: &Reach) -> Result<Option<String>, String> {
+    let git = Git { reach, call };
+    git.require_repository().await?;
+    if !git.has_commits().await {
+        return Ok(None);
+    }
+    let effect = format!("{}/{call}", reach.session);
+    let grep = format!("--grep={TRAILER}: {effect}");
+    let format = format!("--format=%h %s%x1f%(trailers:key={TRAILER},valueonly,separator=%x1f)");
+    let log = [
+        "log",
+        "--all",
+        "--reflog",
+        "--fixed-strings",
+        &grep,
+        &format,
+        "--no-show-signature",
+    ];
+    let found = git.ask(&log).await?;
+    // The last trailer is ours; a message may name other calls, and 1.1 is found in 1.10.
+    let made = found.lines().find_map(|line| {
+        let (told, trailers) = line.split_once('\x1f')?;
+        (trailers.rsplit('\x1f').next() == Some(effect.as_str())).then_some(told)
+    });
+    Ok(made.map(|told| format!("Committed {told} (found after an interruption).")))
 }
 
 /// Whether the commit takes this change.

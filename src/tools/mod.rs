@@ -29,6 +29,7 @@ mod move_file;
 mod preview_patch;
 mod write_file;
 // Running.
+mod manage_process;
 mod run_command;
 // The repository.
 mod git_commit;
@@ -53,11 +54,15 @@ mod encoding; // bytes to text and back
 mod nearest; // where a text that was not found should have been
 mod patch; // patches in their three forms
 mod repository; // git's answers
+mod streams; // what a command printed
 mod text; // bounded text
 mod walk; // the files that a model may see
 
+pub use git_commit::find_commit;
+pub use run_command::await_kept;
+
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 24] = [
+static TOOLS: [Tool; 25] = [
     list_files::TOOL,
     search::TOOL,
     read_lines::TOOL,
@@ -67,6 +72,7 @@ static TOOLS: [Tool; 24] = [
     delete_file::TOOL,
     move_file::TOOL,
     run_command::TOOL,
+    manage_process::TOOL,
     read_output::TOOL,
     git_status::TOOL,
     git_diff::TOOL,

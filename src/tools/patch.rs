@@ -43,7 +43,7 @@ pub struct Args {
 #[serde(deny_unknown_fields)]
 pub struct Edit {
     pub path: String,
-    /// Exact text that stands once in the file; whole lines are best
+    /// Exact text, once in the file; whole lines are best
     #[schemars(length(min = 1))]
     pub search: String,
     /// Text instead of it; may be empty

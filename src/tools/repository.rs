@@ -65,6 +65,7 @@ impl Git<'_> {
             }
             Exit::TimedOut => Err(format!("git {name} took too long and was stopped: {said}")),
             Exit::Cancelled => Err(format!("git {name} was cancelled by the person")),
+            Exit::Lost => Err(format!("git {name} was killed: {said}")),
             Exit::NotStarted(why) => Err(format!("git did not start: {why}")),
         }
     }

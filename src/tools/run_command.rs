@@ -2,11 +2,13 @@
 //!
 //! The text in the arguments is never run: what runs is the argv (no shell) or the shell text that the gate approved.
 
-use super::{Action, Reach, RunFuture, Tool, args, schema_of, text};
-use crate::agent::event::{Call, EffectClass, Outcome, Status};
+use super::streams::{OUTPUT_CHARS_MAX, is_cut, show};
+use super::{Action, Reach, RunFuture, Tool, args, schema_of};
+use crate::agent::event::{Call, CallId, EffectClass, Expectation, Outcome, Status};
 use crate::gate::{Approved, Authority, Runnable, Touch};
 use crate::world::confine::Needs;
-use crate::world::process::{Exit, Finished, Launch};
+use crate::world::process::{Exit, Finished, Launch, Life};
+use crate::world::spool::{Found, Spool, boot_id};
 use crate::world::workspace::digest_of;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,8 +17,9 @@ use std::time::Duration;
 
 const TIMEOUT_DEFAULT_S: u64 = 30;
 const TIMEOUT_MAX_S: u64 = 300;
-/// Of both streams together, head and tail kept.
-const OUTPUT_CHARS_MAX: usize = 4_000;
+const BACKGROUND_MAX_S: u64 = 30 * 60;
+/// Processes in the background, of one session, that run at the same time.
+const BACKGROUND_PROCESSES_MAX: usize = 5;
 
 pub const TOOL: Tool = Tool {
     name: "run_command",
@@ -24,7 +27,15 @@ pub const TOOL: Tool = Tool {
     class: EffectClass::Opaque,
     schema: schema_of::<Args>,
     touches: |json| Ok(vec![Touch::Command(args::<Args>(json)?.command)]),
-    action: Action::World { run, expect: None },
+    action: Action::World {
+        run,
+        expect: Some(|_, _| {
+            Some(Expectation {
+                spool: Some(boot_id().to_owned()),
+                ..Expectation::default()
+            })
+        }),
+    },
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -35,22 +46,84 @@ struct Args {
     /// Seconds, 30 by default
     #[schemars(range(min = 1, max = 300))]
     timeout: Option<u64>,
+    /// Gives a process_id at once
+    background: Option<bool>,
+}
+
+impl Args {
+    fn is_background(&self) -> bool {
+        self.background == Some(true)
+    }
+
+    fn limit(&self) -> Duration {
+        let unsaid = match self.is_background() {
+            true => BACKGROUND_MAX_S,
+            false => TIMEOUT_DEFAULT_S,
+        };
+        let said = self.timeout.map(|seconds| seconds.clamp(1, TIMEOUT_MAX_S));
+        Duration::from_secs(said.unwrap_or(unsaid))
+    }
 }
 
 fn run(call: Approved<Call>, reach: Arc<Reach>) -> RunFuture {
     Box::pin(async move {
         let id = call.get().id.clone();
-        let mut outcome = match call
-            .typed::<Args>()
-            .and_then(|approved| launch(&approved, &reach))
-        {
-            Ok(launch) => told(launch.timeout, reach.processes.run(&id, launch).await),
+        let prepared = call.typed::<Args>().and_then(|approved| {
+            let launch = launch(&approved, &reach)?;
+            Ok((approved.get().is_background(), launch))
+        });
+        let mut outcome = match prepared {
+            Ok((false, launch)) => told(launch.timeout, reach.processes.run(&id, launch).await),
+            Ok((true, launch)) => in_background(&id, launch, &reach).await,
             Err(error) => Outcome::failed(error),
         };
         outcome.consequential = true;
         outcome
     })
 }
+
+async fn in_background(id: &CallId, launch: Launch, reach: &Reach) -> Outcome {
+    let all = reach.outputs.background();
+    let running = |(_, spool): &&(CallId, _)| Spool::look(spool) == Found::Running;
+    if all.iter().filter(running).count() >= BACKGROUND_PROCESSES_MAX {
+        return Outcome::failed(format!(
+            "Not run: {BACKGROUND_PROCESSES_MAX} processes run in the background already. End one with manage_process (list, kill) first."
+        ));
+    }
+    let limit = launch.timeout;
+    match reach.processes.background(id, launch).await {
+        Ok(()) => runs_in_background(id, limit),
+        Err(why) => {
+            reach.outputs.remove(id);
+            Outcome::failed(format!("It did not start: {why}."))
+        }
+    }
+}
+
+fn runs_in_background(id: &CallId, limit: Duration) -> Outcome {
+    Outcome::done(format!(
+        "Runs in the background, for {} min at most. process_id: {id}",
+        limit.as_secs().div_ceil(60)
+    ))
+}
+
+/// The result of a command that an earlier process started: its keeper has it, or will have.
+pub async fn await_kept(call: &Call, reach: &Reach) -> Outcome {
+    let arguments = call.json().map_err(|error| error.to_string());
+    let mut outcome = match arguments.and_then(|json| args::<Args>(&json)) {
+        Ok(args) if args.is_background() => runs_in_background(&call.id, args.limit()),
+        Ok(args) => match reach.processes.attend(&call.id).await {
+            Ok(finished) => told(args.limit(), finished),
+            Err(error) => Outcome::new(Status::Unknown, format!("{LOST} ({error})")),
+        },
+        Err(error) => Outcome::new(Status::Unknown, format!("{LOST} ({error})")),
+    };
+    outcome.consequential = true;
+    outcome
+}
+
+const LOST: &str = "How it ended is not known: what kept it was killed with it. It may have done all, a part or \
+                    nothing of its work: check before you go on.";
 
 fn launch(approved: &Approved<Args>, reach: &Reach) -> Result<Launch, String> {
     let (program, args) = match approved.runnable() {
@@ -63,12 +136,6 @@ fn launch(approved: &Approved<Args>, reach: &Reach) -> Result<Launch, String> {
             return Err("the call was approved without a command to run; it did not run".into());
         }
     };
-    let seconds = approved
-        .get()
-        .timeout
-        .unwrap_or(TIMEOUT_DEFAULT_S)
-        .clamp(1, TIMEOUT_MAX_S);
-    let timeout = Duration::from_secs(seconds);
     let by_person = approved.by() == Authority::Person;
     // Its argv was shown, and is all that runs: `git config` and `git remote add` may do what they are for.
     let is_git = program == "git" && matches!(approved.runnable(), Some(Runnable::Argv(_)));
@@ -83,8 +150,9 @@ fn launch(approved: &Approved<Args>, reach: &Reach) -> Result<Launch, String> {
         args,
         cwd: reach.workspace.root().into(),
         env: Vec::new(),
-        timeout,
+        timeout: approved.get().limit(),
         stdin: None,
+        life: Life::Lasting(approved.get().command.clone()),
     })
 }
 
@@ -136,6 +204,7 @@ fn told(timeout: Duration, finished: Finished) -> Outcome {
             "Stopped before it ended, by the person or by a limit of the turn. Output until then:"
                 .into(),
         ),
+        Exit::Lost => (Status::Unknown, None, LOST.into()),
         Exit::NotStarted(why) => (Status::Failed, None, format!("It did not start: {why}.")),
     };
     let shown = code.map_or("none".to_owned(), |code| code.to_string());
@@ -144,24 +213,13 @@ fn told(timeout: Duration, finished: Finished) -> Outcome {
         output.push_str(&format!("\n{remark}"));
     }
     let (stdout, stderr) = (finished.stdout.text(), finished.stderr.text());
-    let (for_stdout, for_stderr) = share(stdout.chars().count(), stderr.chars().count());
-    for (name, stream, max) in [
-        ("stdout", &stdout, for_stdout),
-        ("stderr", &stderr, for_stderr),
-    ] {
-        if !stream.is_empty() {
-            output.push_str(&format!(
-                "\n{name}:\n{}",
-                text::head_and_tail(stream.trim_end(), max)
-            ));
-        }
-    }
+    output.push_str(&show(&stdout, &stderr, OUTPUT_CHARS_MAX));
     if let Some(remark) = finished.remark {
         output.push_str(&format!("\n{remark}"));
     } else if may_be_confinement(&finished.exit, &stderr) {
         output.push_str(CONFINED);
     }
-    let cut = stdout.chars().count() + stderr.chars().count() > OUTPUT_CHARS_MAX;
+    let cut = is_cut(&stdout, &stderr, OUTPUT_CHARS_MAX);
     let mut outcome = Outcome::new(status, output);
     outcome.whole = cut.then(|| format!("{stdout}{stderr}"));
     outcome.digest = outcome
@@ -171,11 +229,4 @@ fn told(timeout: Duration, finished: Finished) -> Outcome {
     outcome.exit_code = code;
     outcome.duration_ms = finished.duration_ms;
     outcome
-}
-
-/// What the shorter stream leaves goes to the longer one.
-fn share(stdout: usize, stderr: usize) -> (usize, usize) {
-    let half = OUTPUT_CHARS_MAX / 2;
-    let for_stdout = stdout.min(OUTPUT_CHARS_MAX - stderr.min(half));
-    (for_stdout, OUTPUT_CHARS_MAX - for_stdout)
 }

@@ -30,9 +30,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
-/// From when the server's own limit has passed until the keeper acts by itself.
-const KEEPER_SLACK: Duration = Duration::from_secs(10);
-
 /// How much confinement is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -204,7 +201,7 @@ impl Sandbox {
             filters,
             rlimits: self.rlimits(),
             unprivileged: self.mode != Mode::Off,
-            limit: limit.saturating_add(KEEPER_SLACK),
+            limit,
         })
     }
 

@@ -4,6 +4,11 @@
 //! them out of a folder that git must be able to write, so they are compared afterwards: at that time none of the
 //! command's processes is alive. What `git switch` and `git branch` write about branches stays.
 
+/// Kept for another process.
+mod stored;
+
+pub use stored::{next_field, put_field};
+
 use super::confine::rules::worktree_folders;
 use nix::dir::Dir;
 use nix::errno::Errno;

@@ -3,11 +3,19 @@
 //! The forked process forks once more. Its child steps into the [`Enclosure`] and becomes the command; it itself stays
 //! as the *keeper*, the subreaper of everything that the command starts. A process that leaves the group, the session
 //! or its parents is still below the keeper, and ends with it: when the command ends, when the time is up, when it is
-//! told. The keeper outlives a killed server, so a time limit holds without one.
+//! told. The keeper also writes the command's [spool](super::spool). It outlives a killed server: the time limit holds,
+//! and what the command prints and how it ends is not lost.
 //!
 //! Everything here runs in a fork of a program with many threads: system calls on memory that is there already, no
 //! allocation, no lock, no panic.
 
+/// From the start of the command to its last word.
+mod keeping;
+/// Output into the spool.
+mod pump;
+
+use crate::world::spool::layout::{self, Room};
+use keeping::Keeping;
 use nix::libc;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
@@ -15,19 +23,20 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::setsid;
 use seccompiler::BpfProgram;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Ends the command politely: TERM to its group.
+/// Ends the command: TERM to its group, and KILL to what is left a moment later.
 pub const END: Signal = Signal::SIGTERM;
 /// Kills every process of the command, wherever it went.
 pub const KILL_ALL: Signal = Signal::SIGUSR1;
-
+/// From TERM to KILL.
+pub const KILL_GRACE: Duration = Duration::from_millis(500);
 /// How long the keeper goes on killing. Only a process stuck in the kernel survives a KILL.
-const KILLING_MAX: Duration = Duration::from_secs(5);
-const KILL_PAUSE_NS: i64 = 1_000_000;
+pub const KILLING_MAX: Duration = Duration::from_secs(5);
+/// What the keeper is called; the kernel shows it.
+pub const NAME: &std::ffi::CStr = c"journeyman-keep";
 
 /// Capabilities that root keeps: its files, its ports, changing to a lesser user. None reaches the kernel or other
 /// processes. Numbers as in `linux/capability.h`.
@@ -51,13 +60,23 @@ pub struct Enclosure {
     pub rlimits: Vec<(Resource, u64)>,
     /// No new privileges, and for root a short list of capabilities.
     pub unprivileged: bool,
-    /// The keeper's own limit, a little after the one that the server watches.
+    /// From the start until the keeper ends it.
     pub limit: Duration,
+}
+
+/// What the keeper is given besides: ready before the fork as well.
+pub struct Keep {
+    /// Where it writes; where the file has a name, it is locked by this descriptor.
+    pub spool: OwnedFd,
+    /// How much of each stream it keeps.
+    pub room: Room,
+    /// Who reads it, as long as that process lives.
+    pub server: u32,
 }
 
 impl Enclosure {
     /// Called in the forked process: returns in the one that becomes the command, and never in the keeper.
-    pub fn enter(&self) -> io::Result<()> {
+    pub fn enter(&self, keep: &Keep) -> io::Result<()> {
         setsid()?;
         setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
         prctl::set_child_subreaper(true)?;
@@ -68,6 +87,15 @@ impl Enclosure {
             Some(&mut before),
         )?;
         let keeper = std::process::id();
+        let spool = keep.spool.as_raw_fd();
+        let (stdout, stderr) = (pipe()?, pipe()?);
+        let began = Instant::now();
+        // From here on it counts as started: without this mark no process of the command ever was.
+        pump::put(
+            spool,
+            layout::MARK_AT,
+            &[layout::STARTED, u64::from(keeper)],
+        )?;
         // SAFETY: there is one thread in this process, and both sides go on with system calls only.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
@@ -79,10 +107,20 @@ impl Enclosure {
                 if std::os::unix::process::parent_id() != keeper {
                     return Err(io::Error::from_raw_os_error(libc::ESRCH));
                 }
+                print_into(stdout.1, 1)?;
+                print_into(stderr.1, 2)?;
                 sigprocmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
                 self.lock()
             }
-            command => keep(command, self.limit),
+            command => keeping::keep(&Keeping {
+                command,
+                server: keep.server,
+                spool,
+                room: keep.room,
+                pipes: [stdout.0, stderr.0],
+                began,
+                limit: self.limit,
+            }),
         }
     }
 
@@ -101,6 +139,28 @@ impl Enclosure {
             seccompiler::apply_filter(filter).map_err(|_| io::Error::last_os_error())?;
         }
         Ok(())
+    }
+}
+
+/// Its end to read, which never blocks, and its end to write.
+fn pipe() -> io::Result<(RawFd, RawFd)> {
+    let mut ends: [RawFd; 2] = [-1; 2];
+    // SAFETY: `ends` is of this frame; the numbers are those that were just made.
+    unsafe {
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0
+            || libc::fcntl(ends[0], libc::F_SETFL, libc::O_NONBLOCK) != 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok((ends[0], ends[1]))
+}
+
+fn print_into(pipe: RawFd, stream: RawFd) -> io::Result<()> {
+    // SAFETY: plain numbers; both are this process's own.
+    match unsafe { libc::dup2(pipe, stream) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
     }
 }
 
@@ -129,166 +189,4 @@ fn drop_capabilities() -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The keeper's life: waits for the command, passes on END, and leaves nothing alive.
-fn keep(command: libc::pid_t, limit: Duration) -> ! {
-    let until = Instant::now().checked_add(limit);
-    // Nothing of this copy of the server may be read by anyone, and its name should not mislead.
-    let _ = prctl::set_dumpable(false);
-    let _ = prctl::set_name(c"journeyman-keep");
-    // The pipes must end with the command, and the server's sockets and locks are not ours.
-    // SAFETY: no file is used from here on that is not opened here.
-    unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) };
-    let mut status = None;
-    while status.is_none() {
-        match next_signal(until) {
-            Some(libc::SIGCHLD) if has_ended(command) => break,
-            Some(libc::SIGCHLD) => while reap(command, &mut status) == Reaped::One {},
-            // SAFETY: the group of the command, which is not reaped yet: the number is still its own.
-            Some(libc::SIGTERM) => drop(unsafe { libc::kill(-command, libc::SIGTERM) }),
-            Some(_) => {}
-            None => break,
-        }
-    }
-    end_all(command, &mut status);
-    leave(status)
-}
-
-/// The next of the signals that the keeper listens to; `None` to end everything: told so, or the time is up.
-fn next_signal(until: Option<Instant>) -> Option<libc::c_int> {
-    let mut listened = SigSet::empty();
-    for signal in [Signal::SIGCHLD, END, KILL_ALL] {
-        listened.add(signal);
-    }
-    let left = until.map_or(Duration::MAX, |until| {
-        until.saturating_duration_since(Instant::now())
-    });
-    if left.is_zero() {
-        return None;
-    }
-    let wait = libc::timespec {
-        tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: left.subsec_nanos().into(),
-    };
-    // SAFETY: both point to values of this frame; nothing is asked about the signal but its number.
-    match unsafe { libc::sigtimedwait(listened.as_ref(), ptr::null_mut(), &wait) } {
-        libc::SIGUSR1 => None,
-        signal => Some(signal),
-    }
-}
-
-/// Whether the command itself is over. It is not reaped by this, so its number stays its own.
-fn has_ended(command: libc::pid_t) -> bool {
-    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: all zeros is a valid value of this plain struct, which is of this frame.
-    unsafe {
-        let mut found: libc::siginfo_t = std::mem::zeroed();
-        libc::waitid(libc::P_PID, command.unsigned_abs(), &mut found, options) == 0
-            && found.si_pid() == command
-    }
-}
-
-#[derive(PartialEq, Eq)]
-enum Reaped {
-    One,
-    NoneYet,
-    /// Nobody is left.
-    Last,
-}
-
-fn reap(command: libc::pid_t, status: &mut Option<libc::c_int>) -> Reaped {
-    let mut raw = 0;
-    // SAFETY: `raw` is of this frame.
-    match unsafe { libc::waitpid(-1, &mut raw, libc::WNOHANG) } {
-        0 => Reaped::NoneYet,
-        -1 => Reaped::Last,
-        pid => {
-            if pid == command {
-                *status = Some(raw);
-            }
-            Reaped::One
-        }
-    }
-}
-
-/// Kills what is below. Children of the killed become children of the keeper: round by round nobody is left.
-fn end_all(command: libc::pid_t, status: &mut Option<libc::c_int>) {
-    let started = Instant::now();
-    if status.is_none() {
-        // SAFETY: the whole group at once, so that none of it forks away; not reaped, so the number is still its own.
-        unsafe { libc::kill(-command, libc::SIGKILL) };
-    }
-    while started.elapsed() < KILLING_MAX {
-        let found = kill_children();
-        loop {
-            match reap(command, status) {
-                Reaped::One => {}
-                Reaped::NoneYet => break,
-                Reaped::Last => return,
-            }
-        }
-        if !found {
-            let pause = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: KILL_PAUSE_NS,
-            };
-            // SAFETY: `pause` is of this frame.
-            unsafe { libc::nanosleep(&pause, ptr::null_mut()) };
-        }
-    }
-}
-
-/// Kills every child that the kernel lists; `true` where there was one.
-fn kill_children() -> bool {
-    // SAFETY: a constant path; the number is closed below; reads go into a buffer of this frame.
-    let list = unsafe { libc::open(c"/proc/thread-self/children".as_ptr(), libc::O_RDONLY) };
-    if list < 0 {
-        return false;
-    }
-    let (mut pid, mut any) = (0, false);
-    let mut buffer = [0_u8; 1024];
-    loop {
-        let read = unsafe { libc::read(list, buffer.as_mut_ptr().cast(), buffer.len()) };
-        let Some(bytes) = usize::try_from(read)
-            .ok()
-            .and_then(|read| buffer.get(..read))
-        else {
-            break;
-        };
-        if bytes.is_empty() {
-            break;
-        }
-        for byte in bytes {
-            match byte {
-                b'0'..=b'9' => pid = pid * 10 + libc::pid_t::from(byte - b'0'),
-                _ if pid > 1 => {
-                    // A child that is not reaped keeps its number, so this hits nobody else.
-                    unsafe { libc::kill(pid, libc::SIGKILL) };
-                    (pid, any) = (0, true);
-                }
-                _ => pid = 0,
-            }
-        }
-    }
-    unsafe { libc::close(list) };
-    any
-}
-
-/// Ends as the command did.
-fn leave(status: Option<libc::c_int>) -> ! {
-    let status = status.unwrap_or(libc::SIGKILL);
-    // SAFETY: this process ends here, by the same signal or with the same code; no core is written of it.
-    unsafe {
-        if libc::WIFSIGNALED(status) {
-            let signal = libc::WTERMSIG(status);
-            libc::signal(signal, libc::SIG_DFL);
-            let mut only: libc::sigset_t = std::mem::zeroed();
-            libc::sigaddset(&mut only, signal);
-            libc::sigprocmask(libc::SIG_UNBLOCK, &only, ptr::null_mut());
-            libc::kill(libc::getpid(), signal);
-            libc::_exit(128 + signal);
-        }
-        libc::_exit(libc::WEXITSTATUS(status))
-    }
 }

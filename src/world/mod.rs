@@ -19,6 +19,8 @@ pub mod github;
 pub mod journal;
 /// Between fork and exec.
 mod keeper;
+/// Commands of an earlier server.
+mod left;
 /// One writer a data folder.
 pub mod lock;
 /// Who answers.
@@ -29,6 +31,8 @@ pub mod net;
 pub mod notes;
 /// Whole outputs of commands.
 pub mod outputs;
+/// Whether an effect happened.
+pub mod probe;
 /// The one spawn.
 pub mod process;
 /// The repository's remote.
@@ -37,13 +41,15 @@ pub mod remote;
 pub mod resolve;
 /// The workspace's content, as git trees.
 pub mod snapshot;
+/// What keepers write down.
+pub mod spool;
 /// SQLite, derived from journals.
 pub mod store;
 /// The one file opening.
 pub mod workspace;
 
 use crate::agent::event::{
-    Answer, Call, CallId, Event, Expectation, ExpectedFile, Outcome, Probe, Status, Usage,
+    Answer, Call, CallId, Event, Expectation, Outcome, Probe, Status, Usage,
 };
 use crate::agent::mask::Masks;
 use crate::agent::money::Price;
@@ -217,7 +223,11 @@ impl World {
                 watched,
                 expect,
                 ..
-            } => self.run_tool(call, tool, watched, expect, &scene).await,
+            } => {
+                let expect = expect.map(|expect| *expect);
+                self.run_tool(call, tool, watched, expect, &scene).await
+            }
+            Effect::Await { call } => self.await_tool(&call, &scene).await,
             Effect::Send { outgoing } => self.send(&outgoing, &scene).await,
             Effect::Checkpoint {
                 number,
@@ -300,37 +310,51 @@ impl World {
     ) -> Event {
         let id = call.get().id.clone();
         let started = Instant::now();
-        let Some(workspace) = scene.workspace.clone() else {
+        let Some(reach) = self.reach(scene, expect) else {
             let outcome = Outcome::failed("The workspace cannot be opened.");
             return Event::ToolFinished { call: id, outcome };
         };
-        let outputs = Outputs::of(&self.data_dir, &scene.session);
-        let processes = self.processes(&workspace, scene.cancel.clone());
-        let reach = Arc::new(Reach {
-            session: scene.session.clone(),
-            workspace: workspace.clone(),
-            processes,
-            outputs: outputs.clone(),
-            hosting: self.hosting.clone(),
-            plan: scene.plan.clone(),
-            expect,
-        });
+        let workspace = reach.workspace.clone();
         let outcome = match tools::find(tool).map(|tool| &tool.action) {
             Some(Action::World { run, .. }) => run(call, reach).await,
             _ => Outcome::failed(format!("BUG: {tool} does not act on the world")),
         };
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let mut outcome = self.masks.outcome(Outcome {
+        let mut outcome = Outcome {
             duration_ms,
             ..outcome
-        });
-        if let Some(whole) = outcome.whole.take() {
-            outcome.output.push_str(&keep(&outputs, &id, &whole));
-        }
+        };
         if watched {
             outcome.tree = self.tree(&scene.session, &workspace).await;
         }
-        Event::ToolFinished { call: id, outcome }
+        self.finished(id, outcome, scene)
+    }
+
+    /// What a tool may use; `None` where the workspace cannot be opened.
+    fn reach(&self, scene: &Scene, expect: Option<Expectation>) -> Option<Arc<Reach>> {
+        let workspace = scene.workspace.clone()?;
+        let outputs = Outputs::of(&self.data_dir, &scene.session);
+        let (show, masks) = (scene.show.clone(), self.masks.clone());
+        let live = move |lines| show(Delta::Output(masks.apply(lines)));
+        let processes = self.processes(&workspace, scene.cancel.clone());
+        Some(Arc::new(Reach {
+            session: scene.session.clone(),
+            processes: processes.spooling(outputs.clone()).shown(Arc::new(live)),
+            workspace,
+            outputs,
+            hosting: self.hosting.clone(),
+            plan: scene.plan.clone(),
+            expect,
+        }))
+    }
+
+    fn finished(&self, call: CallId, outcome: Outcome, scene: &Scene) -> Event {
+        let mut outcome = self.masks.outcome(outcome);
+        if let Some(whole) = outcome.whole.take() {
+            let outputs = Outputs::of(&self.data_dir, &scene.session);
+            outcome.output.push_str(&keep(&outputs, &call, &whole));
+        }
+        Event::ToolFinished { call, outcome }
     }
 
     fn processes(&self, workspace: &Workspace, cancel: CancellationToken) -> Processes {
@@ -394,6 +418,8 @@ impl World {
         workspace: &Result<Workspace, String>,
         journal: &Path,
     ) -> Event {
+        let session = journal.file_stem().unwrap_or_default().to_string_lossy();
+        let outputs = Outputs::of(&self.data_dir, &session);
         match (look, workspace) {
             (Look::Chain { message }, _) => verify(message, journal),
             (Look::Examine { call, touches }, Ok(workspace)) => {
@@ -402,25 +428,41 @@ impl World {
                 let processes = self.processes(workspace, CancellationToken::new());
                 let remote = self.remote(&processes, &call.id, workspace);
                 abroad::look_up(&remote, &wants, &mut facts).await;
-                let session = journal.file_stem().unwrap_or_default().to_string_lossy();
                 let outside = abroad::expectation(&session, &call, &touches, &facts);
+                let expect = expectation(&call, workspace).or(outside);
+                if expect.as_ref().is_some_and(|expect| expect.spool.is_some())
+                    && let Err(error) = outputs.make()
+                {
+                    let outcome = Outcome::failed(format!(
+                        "Not run: its output cannot be kept in {}: {error}",
+                        self.data_dir.display()
+                    ));
+                    return Event::ToolFinished {
+                        call: call.id,
+                        outcome,
+                    };
+                }
                 Event::CallExamined {
-                    expect: expectation(&call, workspace).or(outside),
+                    expect,
                     call: call.id,
                     facts,
                 }
             }
             (Look::Probe { call, expect }, Ok(workspace)) => {
                 let processes = self.processes(workspace, CancellationToken::new());
-                let remote = self.remote(&processes, &call, workspace);
-                let outside = abroad::probe(&remote, expect.as_ref()).await;
-                Event::CallProbed {
-                    probe: outside.unwrap_or_else(|| probe(expect.as_ref(), workspace)),
-                    call,
-                }
+                let reach = Reach {
+                    session: session.into_owned(),
+                    workspace: workspace.clone(),
+                    processes,
+                    outputs,
+                    hosting: self.hosting.clone(),
+                    plan: String::new(),
+                    expect,
+                };
+                let probe = probe::probe(&call, &reach).await;
+                Event::CallProbed { call, probe }
             }
             (Look::Tree { call }, Ok(workspace)) => {
-                let session = journal.file_stem().unwrap_or_default().to_string_lossy();
                 let tree = self.tree(&session, workspace).await;
                 Event::TreeSeen { call, tree }
             }
@@ -518,36 +560,6 @@ fn expectation(call: &Call, workspace: &Workspace) -> Option<Expectation> {
         return None;
     };
     expect(&call.json().ok()?, workspace)
-}
-
-/// Compares files with what they were before and should be after.
-fn probe(expect: Option<&Expectation>, workspace: &Workspace) -> Probe {
-    let Some(expect) = expect.filter(|expect| !expect.files.is_empty()) else {
-        return Probe::Unclear {
-            why: "it leaves no trace that could be checked".into(),
-        };
-    };
-    let is = |file: &ExpectedFile, wanted: &Option<String>| workspace.digest(&file.path) == *wanted;
-    if expect.files.iter().all(|file| is(file, &file.after)) {
-        let names: Vec<&str> = expect.files.iter().map(|file| file.path.as_str()).collect();
-        let notes = workspace.notes();
-        notes.wrote_before(names.iter().map(|name| (*name).to_owned())); // a commit takes them along
-        return Probe::Happened {
-            output: format!(
-                "Done (found in place after an interruption): {}",
-                names.join(", ")
-            ),
-        };
-    }
-    if expect.files.iter().all(|file| is(file, &file.before)) {
-        return Probe::DidNotHappen;
-    }
-    if workspace.is_half_done(&expect.files) {
-        return Probe::HalfDone;
-    }
-    Probe::Unclear {
-        why: "files are neither as before nor as after".into(),
-    }
 }
 
 /// Opens the folder that a session works in.

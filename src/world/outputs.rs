@@ -1,15 +1,24 @@
-//! Whole outputs of calls: of commands that were too long for the model, and of anything that it was shown before.
+//! Outputs of calls, one folder a session in the data folder, named by session and call, never by a path that somebody
+//! gives.
 //!
-//! What was too long is one file a call, in the data folder, secrets masked; the journal holds the digest. What the model
-//! read stands in the journal, so a result that is left out of the conversation needs no copy: it is read back from there.
-//! It is named by session and call, never by a path that somebody gives.
+//! `CALL`: a whole output that was too long for the model, secrets masked; the journal holds the digest. `CALL.spool`:
+//! what a command prints and how it ends, raw, until the journal has its result; `CALL.after`: what is to be done then.
+//! What the model read stands in the journal, so a result that is left out of the conversation needs no copy: it is read
+//! back from there.
 
 use crate::agent::event::{CallId, Event};
 use crate::world::journal;
+use crate::world::spool::{About, Found, Spool};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const SPOOL: &str = ".spool";
+const AFTERMATH: &str = ".after";
+/// How long the end of a background process can still be asked for.
+const ENDED_KEPT: Duration = Duration::from_secs(30 * 60);
 
 /// The outputs of one session.
 #[derive(Debug, Clone)]
@@ -28,15 +37,21 @@ impl Outputs {
         }
     }
 
+    /// Those of every session.
+    pub fn all(data_dir: &Path) -> Vec<Self> {
+        let folders = fs::read_dir(data_dir.join("outputs")).into_iter().flatten();
+        let sessions = folders.flatten().map(|entry| entry.file_name());
+        sessions
+            .filter_map(|session| Some(Self::of(data_dir, session.to_str()?)))
+            .collect()
+    }
+
     /// Keeps the output of a call.
     ///
     /// # Errors
     /// Where the data folder cannot be written.
     pub fn keep(&self, call: &CallId, text: &str) -> io::Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)?;
+        self.make()?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let mut file = options.open(self.folder.join(&call.0))?;
@@ -48,12 +63,8 @@ impl Outputs {
     /// # Errors
     /// A sentence for the model.
     pub fn read(&self, call: &str) -> Result<String, String> {
-        let is_call = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        let named = call
-            .split_once('.')
-            .is_some_and(|(round, position)| is_call(round) && is_call(position));
         let kept = || fs::read_to_string(self.folder.join(call)).ok();
-        let found = named.then(|| kept().or_else(|| self.recorded(call)));
+        let found = is_call(call).then(|| kept().or_else(|| self.recorded(call)));
         found.flatten().ok_or_else(|| {
             format!(
                 "there is no output of a call {call:?} in this session; the marks in results name those there are"
@@ -75,4 +86,110 @@ impl Outputs {
         });
         read.ok().and(output)
     }
+
+    /// Makes the folder. It is there before a command's intent is written: where it is not, somebody removed it, and
+    /// that a spool is missing proves nothing.
+    ///
+    /// # Errors
+    /// Where the data folder cannot be written.
+    pub fn make(&self) -> io::Result<()> {
+        let mut private = DirBuilder::new();
+        private.recursive(true).mode(0o700).create(&self.folder)
+    }
+
+    pub fn exists(&self) -> bool {
+        self.folder.is_dir()
+    }
+
+    /// A spool for a command that is about to start.
+    ///
+    /// # Errors
+    /// Where it cannot be made; nothing must start then.
+    pub fn new_spool(&self, call: &CallId, about: &About) -> io::Result<Spool> {
+        self.make()?;
+        Spool::create(&self.named(call, SPOOL), about)
+    }
+
+    /// # Errors
+    /// Where there is none, or it cannot be read.
+    pub fn spool(&self, call: &CallId) -> io::Result<Spool> {
+        Spool::open(&self.named(call, SPOOL))
+    }
+
+    /// Where it is written down what is to be done after a command.
+    pub fn aftermath(&self, call: &CallId) -> PathBuf {
+        self.named(call, AFTERMATH)
+    }
+
+    /// The journal has the result of a call. What goes on in the background stays.
+    pub fn forget(&self, call: &CallId) {
+        if self
+            .spool(call)
+            .is_ok_and(|spool| !spool.about().background)
+        {
+            let _ = fs::remove_file(self.named(call, SPOOL)); // or with the next start of the session
+        }
+    }
+
+    /// Nothing of it ever ran.
+    pub fn remove(&self, call: &CallId) {
+        let _ = fs::remove_file(self.named(call, SPOOL)); // it says so itself, where it stays
+    }
+
+    /// Calls whose spool is there, the oldest first.
+    pub fn spooled(&self) -> Vec<(CallId, Spool)> {
+        let mut calls: Vec<CallId> = self.calls_with(SPOOL);
+        let number = |part: &str| part.parse::<u64>().unwrap_or_default();
+        calls.sort_by_key(|call| {
+            let (round, position) = call.0.split_once('.').unwrap_or_default();
+            (number(round), number(position))
+        });
+        let open = |call: CallId| Some((call.clone(), self.spool(&call).ok()?));
+        calls.into_iter().filter_map(open).collect()
+    }
+
+    /// The session's processes in the background, also those that ended.
+    pub fn background(&self) -> Vec<(CallId, Spool)> {
+        let mut all = self.spooled();
+        all.retain(|(_, spool)| spool.about().background);
+        all
+    }
+
+    /// Calls after which something is to be done.
+    pub fn unsettled(&self) -> Vec<CallId> {
+        self.calls_with(AFTERMATH)
+    }
+
+    /// Removes what nobody will ask for any more: ends of background processes after a while.
+    pub fn sweep(&self) {
+        for (call, spool) in self.background() {
+            let path = self.named(&call, SPOOL);
+            let age = fs::metadata(&path).and_then(|meta| meta.modified());
+            let age = age.ok().and_then(|then| then.elapsed().ok());
+            if spool.look() != Found::Running && age.is_some_and(|age| age > ENDED_KEPT) {
+                let _ = fs::remove_file(path); // or the next time
+            }
+        }
+    }
+
+    fn calls_with(&self, suffix: &str) -> Vec<CallId> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let call = |entry: fs::DirEntry| {
+            let name = entry.file_name();
+            let call = name.to_str()?.strip_suffix(suffix)?;
+            is_call(call).then(|| CallId(call.to_owned()))
+        };
+        entries.filter_map(call).collect()
+    }
+
+    fn named(&self, call: &CallId, suffix: &str) -> PathBuf {
+        self.folder.join(format!("{call}{suffix}"))
+    }
+}
+
+/// `ROUND.POSITION`, and nothing that leads anywhere else.
+fn is_call(text: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    text.split_once('.')
+        .is_some_and(|(round, position)| is_number(round) && is_number(position))
 }

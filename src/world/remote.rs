@@ -268,7 +268,13 @@ impl Remote<'_> {
         let helper = room.helper(&address);
         let args: Vec<&str> = helper.iter().chain(args).map(String::as_str).collect();
         let own = used == Used::OwnGit;
-        Ok((self.processes.git_in(&room.folder, &args, own).await, used))
+        let Room {
+            folder,
+            credentials,
+        } = room;
+        let finished = self.processes.git_in(folder, self.call, &args, own).await;
+        drop(credentials);
+        Ok((finished, used))
     }
 
     /// The workspace's repository learns what the remote has now, and the branch its upstream.
@@ -310,6 +316,7 @@ fn unclear(exit: &Exit, plan: &PushPlan) -> String {
         Exit::Cancelled => "was cancelled by the person".to_owned(),
         Exit::Signal(signal) => format!("was killed by signal {signal}"),
         Exit::Code(code) => format!("ended with exit code {code}"),
+        Exit::Lost => "was killed".to_owned(),
     };
     format!(
         "git {why}; whether {} arrived at {} is not known. Pushing it again does no harm",

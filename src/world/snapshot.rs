@@ -31,7 +31,7 @@ use thiserror::Error;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// What git may print for one snapshot: names of all files of a large repository.
-const OUTPUT_BYTES_MAX: usize = 64_000_000;
+const OUTPUT_BYTES_MAX: u64 = 64_000_000;
 /// Snapshots of one session are made one after the other; those of others beside them.
 static LANES: [Mutex<()>; 16] = [const { Mutex::const_new(()) }; 16];
 
@@ -267,6 +267,7 @@ fn printed(verb: &str, finished: Finished) -> Result<Vec<u8>> {
                 Exit::Signal(signal) => format!("killed by signal {signal}: {said}"),
                 Exit::TimedOut => "took too long and was stopped".into(),
                 Exit::Cancelled => "was stopped by the person".into(),
+                Exit::Lost => "was killed".into(),
                 Exit::NotStarted(why) => why,
             };
             Err(SnapshotError::Git { verb, why })

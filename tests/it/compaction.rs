@@ -238,6 +238,7 @@ impl History {
                         }
                         Effect::Summarise { messages, .. } => self.summarise(&messages),
                         Effect::RunTool { call, .. } => self.run(call.get().clone(), round),
+                        Effect::Await { .. } => panic!("nothing is in doubt here"),
                         Effect::Send { outgoing } => self.record(Event::SendFinished {
                             send: outgoing.send,
                             error: None,

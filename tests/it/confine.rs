@@ -4,7 +4,9 @@ use crate::support::{git, make_repository, no_whatsapp};
 use journeyman::agent::event::CallId;
 use journeyman::config::Settings;
 use journeyman::world::confine::{Mode, Needs};
-use journeyman::world::process::{Exit, Finished, Launch, Processes, safe_environment, sweep};
+use journeyman::world::process::{
+    Exit, Finished, Launch, Life, Processes, safe_environment, sweep,
+};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -107,6 +109,7 @@ impl Cage {
             stdin: None,
             needs: Needs::default(),
             guard_git: true,
+            life: Life::Bound,
         }
     }
 

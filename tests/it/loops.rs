@@ -174,6 +174,7 @@ impl<'a> Player<'a> {
                     match *effect {
                         Effect::AskModel { round, .. } => self.answer(round),
                         Effect::RunTool { call, .. } => self.running.push(call.into_inner()),
+                        Effect::Await { .. } => panic!("nothing is in doubt here"),
                         Effect::Send { outgoing } => self.record(Event::SendFinished {
                             send: outgoing.send,
                             error: None,

@@ -16,6 +16,7 @@ mod journal;
 mod limits;
 mod loops;
 mod model;
+mod outlive;
 mod patch;
 mod policy;
 mod program;

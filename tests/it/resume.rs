@@ -1,6 +1,7 @@
 //! A session that stopped goes on exactly where it was, and what may have run is never run again unasked.
 
 use crate::fake_model::{FakeModel, Next, calls, says};
+use crate::outlive::keeper;
 use crate::program::Program;
 use crate::support::{journals, records, texts};
 use journeyman::agent::event::{
@@ -8,6 +9,7 @@ use journeyman::agent::event::{
 };
 use journeyman::history::inspect;
 use journeyman::world::journal::{FORMAT, Journal};
+use nix::sys::signal::{Signal, kill};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -32,7 +34,7 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_yes_to_everything_is_no_word_on_what_may_have_run() {
-    let command = "echo ran >> proof.txt; sleep 1";
+    let command = "echo ran >> proof.txt; sleep 5";
     let run = calls("run_command", json!({"command": command}));
     let model = FakeModel::recorded(vec![run, says("I see.")]).await;
     let program = Program::new(&model.base_url);
@@ -40,6 +42,7 @@ async fn a_yes_to_everything_is_no_word_on_what_may_have_run() {
     let proof = program.workspace().join("proof.txt");
     until("the proof", || proof.exists()).await;
     child.kill().await.expect("killed");
+    kill(keeper(&program.data()), Signal::SIGKILL).expect("killed");
     let id = id(&program);
     for _ in 0..2 {
         let doubt = program.run(&["resume", &id, "--yes"]).await;
@@ -50,7 +53,7 @@ async fn a_yes_to_everything_is_no_word_on_what_may_have_run() {
             "may or may not have happened",
             &format!("Workspace: {}", place.display()),
             "Began: 2",
-            "Known: it leaves no trace",
+            "Known: its keeper is gone",
             "--run-again",
             "--go-on",
         ] {

@@ -1,9 +1,10 @@
 //! `journeyman serve` as it runs for months: killed, stopped, started again, with people writing meanwhile.
 
 use crate::fake_model::{FakeModel, Next, calls, says};
+use crate::outlive::{keeper, running};
 use crate::program::Program;
 use crate::support::{PATIENCE, journals, records};
-use journeyman::agent::event::Event;
+use journeyman::agent::event::{Event, Status};
 use journeyman::doors::whatsapp::signature::{SIGNATURE_HEADER, sign};
 use journeyman::doors::whatsapp::standin::{self, Sent, SentKind, Standin, text_webhook};
 use nix::sys::signal::{Signal, kill};
@@ -201,6 +202,7 @@ async fn a_command_in_doubt_is_asked_about_and_not_run_again_by_itself() {
     }
     served.signal(Signal::SIGKILL);
     served.ended().await;
+    kill(keeper(&served.program.data()), Signal::SIGKILL).expect("killed");
     served.begin().await;
     let told = served.hears().await.text;
     assert!(
@@ -220,6 +222,33 @@ async fn a_command_in_doubt_is_asked_about_and_not_run_again_by_itself() {
     assert!(served.hears().await.text.contains("Denied"));
     assert_eq!(served.hears().await.text, "I see.");
     assert_eq!(fs::read_to_string(proof).expect("the proof"), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_without_a_server_is_cancelled_before_anybody_went_on() {
+    let command = "touch begun; sleep 72001.5";
+    let model = FakeModel::recorded(vec![run(command), says("I see.")]).await;
+    let mut served = Served::start(&model).await;
+    served.says("wamid.1", "prove it").await;
+    served.hears().await;
+    served.says("wamid.2", "yes").await;
+    served.hears().await;
+    while !served.program.workspace().join("begun").exists() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // SIGTERM, and a second one that does not wait for it.
+    served.signal(Signal::SIGTERM);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    served.signal(Signal::SIGTERM);
+    assert_eq!(served.ended().await, Some(0));
+    assert_eq!(running("72001.5"), 1, "it goes on with its keeper");
+    served.begin().await;
+    assert!(served.hears().await.text.contains("interrupted"));
+    served.says("wamid.3", "/cancel").await;
+    while !served.hears().await.text.contains("Stopped") {}
+    assert_eq!(running("72001.5"), 0);
+    let cancelled = |event: &Event| matches!(event, Event::ToolFinished { outcome, .. } if outcome.status == Status::Cancelled);
+    assert_eq!(served.happened(cancelled), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

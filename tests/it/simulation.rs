@@ -157,6 +157,9 @@ struct Simulation {
     executions: BTreeMap<CallId, usize>,
     /// Of these, the ones whose end was never written down.
     open_ended: BTreeSet<CallId>,
+    /// Their spools, by the start of the machine that made them.
+    spools: BTreeMap<CallId, u32>,
+    boot: u32,
     spent: BTreeSet<String>,
     acknowledged: BTreeSet<String>,
     last_code: String,
@@ -198,6 +201,8 @@ impl Simulation {
             murk: false,
             executions: BTreeMap::new(),
             open_ended: BTreeSet::new(),
+            spools: BTreeMap::new(),
+            boot: 1,
             spent: BTreeSet::new(),
             acknowledged: BTreeSet::new(),
             last_code: "ZZZZ".into(),
@@ -228,6 +233,7 @@ impl Simulation {
             Input::PowerCut(left) => {
                 self.journal
                     .truncate((self.durable + left).min(self.journal.len()));
+                self.boot += 1;
                 Err(Killed)
             }
             Input::Damage(lines) => {
@@ -408,7 +414,14 @@ impl Simulation {
             },
             Look::Examine { call, touches } => Event::CallExamined {
                 facts: self.facts(&touches),
-                expect: (call.tool == "write_file").then(expectation),
+                expect: match call.tool.as_str() {
+                    "write_file" => Some(expectation()),
+                    "run_command" => Some(Expectation {
+                        spool: Some(self.boot.to_string()),
+                        ..Expectation::default()
+                    }),
+                    _ => None,
+                },
                 call: call.id,
             },
             Look::Probe { call, expect } => {
@@ -425,6 +438,7 @@ impl Simulation {
                             false => Probe::DidNotHappen,
                         }
                     }
+                    Some(EffectClass::Opaque) if !self.murk => self.spool(&call, expect),
                     _ => Probe::Unclear {
                         why: "murky".into(),
                     },
@@ -435,6 +449,19 @@ impl Simulation {
             Look::Spend { month, .. } => Event::SpendSeen {
                 month,
                 elsewhere: Some(Default::default()),
+            },
+        }
+    }
+
+    /// A keeper outlives every kill, and no power cut.
+    fn spool(&self, call: &CallId, expect: Option<Expectation>) -> Probe {
+        let now = self.boot.to_string();
+        let same_boot = expect.and_then(|expect| expect.spool) == Some(now);
+        match self.spools.get(call) {
+            Some(boot) if *boot == self.boot && self.open_ended.contains(call) => Probe::Kept,
+            None if same_boot => Probe::DidNotHappen,
+            Some(_) | None => Probe::Unclear {
+                why: "power cut".into(),
             },
         }
     }
@@ -493,9 +520,19 @@ impl Simulation {
                 if class != EffectClass::Pure {
                     *self.executions.entry(call.id.clone()).or_default() += 1;
                     self.open_ended.insert(call.id.clone());
+                    self.spools.insert(call.id.clone(), self.boot);
                     self.spent.extend(approval);
                 }
                 self.running.push(Running::Tool(call, class));
+            }
+            Effect::Await { call } => {
+                assert!(
+                    self.open_ended.contains(&call.id),
+                    "{} is waited for, and has its end{}",
+                    call.id,
+                    self.history()
+                );
+                self.running.push(Running::Tool(call, EffectClass::Opaque));
             }
             Effect::Send { outgoing } => self.running.push(Running::Send(outgoing.send)),
             Effect::Checkpoint {
@@ -576,6 +613,9 @@ impl Simulation {
             self.open_ended.insert(call.id.clone());
         }
         recorded?;
+        if let Running::Tool(call, _) = &ended {
+            self.spools.remove(&call.id); // the journal has its result
+        }
         self.settle()
     }
 

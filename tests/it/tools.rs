@@ -214,7 +214,7 @@ fn misfit(name: &str, arguments: Value) -> String {
 #[test]
 fn offers_the_same_short_text_to_every_model() {
     let offered = tools::offered(true, false);
-    assert!(serde_json::to_string(&offered).unwrap().len() < 6_200);
+    assert!(serde_json::to_string(&offered).unwrap().len() < 6_700);
     let lines: Vec<String> = offered.iter().map(Value::to_string).collect();
     insta::assert_snapshot!(lines.join("\n"));
     let more = tools::offered(true, true);
@@ -233,7 +233,13 @@ fn offers_nothing_that_writes_or_executes_without_the_write_switch() {
         .iter()
         .map(|offer| offer["function"]["name"].as_str().unwrap())
         .collect();
-    for name in ["write_file", "apply_patch", "run_command", "git_commit"] {
+    for name in [
+        "write_file",
+        "apply_patch",
+        "run_command",
+        "manage_process",
+        "git_commit",
+    ] {
         assert!(!names.contains(&name), "{name}");
     }
     assert!(names.contains(&"preview_patch") && names.contains(&"create_task_plan"));
@@ -258,10 +264,10 @@ fn tells_everything_that_is_wrong_with_arguments_at_once() {
     /edits/0/search: expected a text that is not empty
     /edits/0/old: unknown; expected only path, replace, search
     "#);
-    insta::assert_snapshot!(misfit("run_command", json!({"command": "x", "background": true, "timeout": 301})), @r#"
+    insta::assert_snapshot!(misfit("run_command", json!({"command": "x", "detached": true, "timeout": 301})), @r#"
     The arguments of run_command do not fit:
     /timeout: expected at most 300, got 301
-    /background: unknown; expected only command, timeout
+    /detached: unknown; expected only background, command, timeout
     "#);
     insta::assert_snapshot!(misfit("update_task_status", json!({"step": 1, "status": "finished"})), @r#"
     The arguments of update_task_status do not fit:

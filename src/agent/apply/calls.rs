@@ -37,7 +37,7 @@ pub(super) fn probed(state: &mut State, id: &CallId, probe: &Probe) -> Result<()
             pending.stage = Stage::Proposed;
             pending.half_done = true;
         }
-        Probe::Happened { .. } | Probe::Unclear { .. } => {
+        Probe::Happened { .. } | Probe::Kept | Probe::Unclear { .. } => {
             pending.stage = Stage::InDoubt(facts.clone(), Some(probe.clone()));
         }
     }
@@ -68,6 +68,16 @@ pub(super) fn warn(state: &mut State, id: &CallId, text: &str) -> Result<(), Ill
         }
         _ => illegal(format!("a warning about call {id} comes too late")),
     }
+}
+
+/// It runs, or ran, under its keeper: it has its result when that has.
+pub(super) fn await_kept(state: &mut State, id: &CallId) -> Result<(), Illegal> {
+    let pending = pending(state, id)?;
+    let Stage::InDoubt(facts, Some(Probe::Kept)) = &pending.stage else {
+        return illegal(format!("call {id} has no keeper to wait for"));
+    };
+    pending.stage = Stage::Running(facts.clone());
+    Ok(())
 }
 
 pub(super) fn finish(state: &mut State, id: &CallId, outcome: &Outcome) -> Result<(), Illegal> {

@@ -83,6 +83,12 @@ fn doubt(pending: &mut Pending) {
         Stage::Proposed | Stage::Waiting(_) => Default::default(),
     };
     pending.stage = Stage::InDoubt(facts, None);
+    if let Some(expect) = &mut pending.expect
+        && let Some(boot) = &mut expect.spool
+    {
+        // It may have ended in the lost lines, and its spool was removed then: that none is there proves nothing.
+        boot.clear();
+    }
     pending.ticket = None;
     pending.may_have_run = true;
 }

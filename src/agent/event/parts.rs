@@ -342,12 +342,19 @@ pub enum EffectClass {
     Opaque,
 }
 
-/// What a probe will look for, written down before the effect: files with their digests before and after, and what is
-/// outside of this machine then.
+/// What a probe will look for, written down before the effect: here, and outside of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expectation {
+    /// Files with their digests before and after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<ExpectedFile>,
+    /// A commit whose message names the call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub commit: bool,
+    /// A spool, and the start of the machine (`boot_id`) in which it would be made: a missing one proves nothing later.
+    /// Empty: it never proves anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spool: Option<String>,
     /// What the remote has afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push: Option<Box<PushPlan>>,
@@ -383,6 +390,8 @@ pub struct ExpectedFile {
 pub enum Probe {
     /// It happened; this is its result.
     Happened { output: String },
+    /// A keeper has its result, or will have: it runs, or it ended.
+    Kept,
     /// It did not happen.
     DidNotHappen,
     /// Some of it happened; running it again finishes it from what the first run left ready.

@@ -49,6 +49,7 @@ struct OwnedPlan {
 pub struct Temp {
     own: TempDir,
     shared: Arc<TempDir>,
+    outlives: bool,
 }
 
 impl Temp {
@@ -58,7 +59,21 @@ impl Temp {
         let folder = folder.canonicalize().unwrap_or(folder);
         let shared = Arc::new(private_folder_in(&folder)?);
         let own = private_folder_in(shared.path())?;
-        Ok(Self { own, shared })
+        Ok(Self::new(own, shared))
+    }
+
+    fn new(own: TempDir, shared: Arc<TempDir>) -> Self {
+        Self {
+            own,
+            shared,
+            outlives: false,
+        }
+    }
+
+    /// Whether it stays when this is dropped: its command may go on without this server.
+    pub fn outlive(&mut self, outlives: bool) {
+        self.own.disable_cleanup(outlives);
+        self.outlives = outlives;
     }
 
     /// Of this command alone, by name; other commands of the workspace could look into it.
@@ -69,6 +84,15 @@ impl Temp {
     /// Of all commands of the workspace: what the rules name.
     pub fn shared(&self) -> &Path {
         self.shared.path()
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if self.outlives {
+            // The folder around it must stay as well; whoever finds it abandoned removes it.
+            std::mem::forget(self.shared.clone());
+        }
     }
 }
 
@@ -107,7 +131,7 @@ impl Prepared {
             // Not there any more: something tidied up.
             if let Ok(own) = private_folder_in(shared.path()) {
                 let shared = shared.clone();
-                return Ok(Temp { own, shared });
+                return Ok(Temp::new(own, shared));
             }
         }
         if temps.len() >= KEPT_MAX {

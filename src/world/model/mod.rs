@@ -33,6 +33,8 @@ pub struct Request<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta {
     Text(String),
+    /// Lines that a command printed while it runs.
+    Output(String),
     /// The answer starts over: what was shown of it is void.
     Restart,
     /// The server asked to wait.

@@ -145,6 +145,7 @@ impl Reality {
                 approval,
                 ..
             } => self.run(&call.into_inner(), class, approval, &scene).await,
+            Effect::Await { call } => panic!("{} has no keeper here", call.id),
             Effect::Send { outgoing } => self.send(&outgoing),
             Effect::Checkpoint {
                 number,
@@ -410,6 +411,7 @@ impl Reality {
                 format!(r#""tool_started","call":"{}","#, call.get().id),
                 *class != EffectClass::Pure,
             ),
+            Effect::Await { call } => panic!("{} has no keeper here", call.id),
             Effect::Send { outgoing } => {
                 (format!(r#""send_started","send":{},"#, outgoing.send), true)
             }

@@ -1,0 +1,148 @@
+//! git, as the tools call it.
+
+use super::{Finished, Launch, Life, Processes};
+use crate::agent::event::CallId;
+use crate::world::confine::{Needs, Temp};
+use std::path::Path;
+use std::time::Duration;
+
+/// Longer than any of the tools' commands takes on a large repository.
+pub const GIT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Subcommands of git that are for nothing without the network.
+const GIT_REMOTE: &[&str] = &["clone", "fetch", "ls-remote", "pull", "push"];
+/// Subcommands that leave something behind: a probe must know whether one still runs.
+const GIT_LASTING: &[&str] = &["add", "commit"];
+const PUSH_TIMEOUT: Duration = Duration::from_secs(300);
+/// What of git could start a program or ask for something: hooks, pager, monitor, external diff, signing.
+const NEUTRAL: &[&str] = &[
+    "--no-pager",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "diff.external=",
+    "-c",
+    "core.pager=cat",
+    "-c",
+    "commit.gpgSign=false",
+    "-c",
+    "tag.gpgSign=false",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "protocol.ext.allow=never",
+    "-c",
+    "color.ui=false",
+    "-c",
+    "gc.auto=0",
+];
+/// No redirect is followed, which may lead to another host, and nothing but what a push needs is spoken.
+const NEUTRAL_ABROAD: &[&str] = &[
+    "-c",
+    "http.followRedirects=false",
+    "-c",
+    "protocol.allow=never",
+    "-c",
+    "protocol.https.allow=always",
+    "-c",
+    "protocol.http.allow=always",
+    "-c",
+    "protocol.ssh.allow=always",
+];
+
+impl Processes {
+    /// Runs git with everything neutralised that could start a program or ask for something: hooks, pager, monitor,
+    /// external diff, editor, prompts, signing.
+    pub async fn git(
+        &self,
+        call: &CallId,
+        cwd: &Path,
+        args: &[&str],
+        stdin: Option<Vec<u8>>,
+    ) -> Finished {
+        self.git_with(call, cwd, args, stdin, &[]).await
+    }
+
+    /// The same with variables of its own.
+    pub async fn git_with(
+        &self,
+        call: &CallId,
+        cwd: &Path,
+        args: &[&str],
+        stdin: Option<Vec<u8>>,
+        variables: &[(String, String)],
+    ) -> Finished {
+        let remote = args.first().is_some_and(|name| GIT_REMOTE.contains(name));
+        let env = [
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            ("GIT_EDITOR", "true"),
+            ("GIT_ASKPASS", "true"),
+        ];
+        let name = args.iter().find(|arg| !arg.starts_with('-'));
+        let life = match name.filter(|name| GIT_LASTING.contains(name)) {
+            Some(name) => Life::Lasting(format!("git {name}")),
+            None => Life::Bound,
+        };
+        let launch = Launch {
+            program: "git".into(),
+            args: NEUTRAL
+                .iter()
+                .chain(args)
+                .map(|arg| (*arg).to_owned())
+                .collect(),
+            cwd: cwd.to_owned(),
+            env: env
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into_iter()
+                .chain(variables.iter().cloned())
+                .collect(),
+            timeout: GIT_TIMEOUT,
+            stdin,
+            needs: Needs {
+                network: remote,
+                credentials: remote,
+            },
+            guard_git: false,
+            life,
+        };
+        self.run(call, launch).await
+    }
+    /// git with a remote, in a bare repository of ours that is its only writable folder besides the workspace. It is
+    /// removed afterwards.
+    ///
+    /// `own_credentials`: whether it may read the person's keys and tokens.
+    pub async fn git_in(
+        &self,
+        room: Temp,
+        call: &CallId,
+        args: &[&str],
+        own_credentials: bool,
+    ) -> Finished {
+        let args = NEUTRAL.iter().chain(NEUTRAL_ABROAD).chain(args);
+        let env = [
+            ("GIT_DIR", room.path().to_string_lossy().into_owned()),
+            ("GIT_TERMINAL_PROMPT", "0".into()),
+            ("GIT_EDITOR", "true".into()),
+            // What git says is read.
+            ("LC_ALL", "C".into()),
+        ];
+        let launch = Launch {
+            program: "git".into(),
+            args: args.map(|arg| (*arg).to_owned()).collect(),
+            cwd: room.path().to_owned(),
+            env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            timeout: PUSH_TIMEOUT,
+            stdin: None,
+            needs: Needs {
+                network: true,
+                credentials: own_credentials,
+            },
+            guard_git: false,
+            // It reads its credentials from us, and the remote knows what arrived.
+            life: Life::Bound,
+        };
+        self.run_in(room, call, launch).await
+    }
+}
