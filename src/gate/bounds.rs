@@ -87,12 +87,7 @@ pub fn parse(text: &str, budget: &mut Budget) -> Result<Tree, Unreadable> {
     parser
         .set_language(&tree_sitter_bash::LANGUAGE.into())
         .map_err(|_| Unreadable::Unparsable)?;
-    // The grammar's scanner asks C's `isdigit` about any character, which ends the process for some (U+1F600 after a `{`). In the
-    // shell they are all letters of words; as letters they keep every place in the text, and can only make it look like more.
-    let letters: Vec<u8> = text
-        .bytes()
-        .map(|byte| if byte.is_ascii() { byte } else { b'x' })
-        .collect();
+    let letters = letters(text);
     let bytes = letters.as_slice();
     let mut is_over = false;
     let mut within_limit = |state: &tree_sitter::ParseState| {
@@ -121,6 +116,15 @@ pub fn parse(text: &str, budget: &mut Budget) -> Result<Tree, Unreadable> {
         Some(tree) if !tree.root_node().has_error() => Ok(tree),
         Some(_) | None => Err(Unreadable::Unparsable),
     }
+}
+
+/// The text as tree-sitter-bash may see it. The grammar's scanner asks C's `isdigit` about any character, which ends the
+/// process for some (U+1F600 after a `{`). In the shell they are all letters of words; as letters they keep every place in
+/// the text, and can only make it look like more.
+pub fn letters(text: &str) -> Vec<u8> {
+    text.bytes()
+        .map(|byte| if byte.is_ascii() { byte } else { b'x' })
+        .collect()
 }
 
 /// A cheap look at how much there is to parse, and how deep.

@@ -39,6 +39,7 @@ mod shell;
 mod words;
 
 pub use approved::{Approved, Authority, Circumstances, Runnable, Ticket, admit, digest};
+pub use bounds::letters;
 pub use explain::Explanation;
 pub use judge::{judge, wants};
 pub use paths::names_secret;
