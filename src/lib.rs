@@ -17,6 +17,8 @@ pub mod gate;
 pub mod history;
 /// Brings facts to sessions.
 pub mod hub;
+/// What stands in a file, pure.
+pub mod outline;
 /// The loop.
 pub mod session;
 /// What the model can call.

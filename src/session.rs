@@ -264,7 +264,6 @@ impl Session {
             chat: opening.chat.clone(),
             workspace: self.workspace.as_ref().ok().cloned(),
             cancel: self.cancel.clone(),
-            plan: self.state.plan.checklist(),
             show: Arc::new(move |delta| observers.shown(&opening, delta)),
         }
     }

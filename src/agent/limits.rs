@@ -4,6 +4,7 @@ use crate::agent::event::{Event, Timestamp};
 use crate::agent::money;
 use crate::agent::state::{Phase, State, Stop, Turn};
 use crate::agent::step::Policy;
+use crate::outline;
 use serde::{Deserialize, Serialize};
 
 /// The limit in time, as the journal names it.
@@ -61,10 +62,29 @@ pub struct Limits {
     pub checkpoint_file_bytes_max: u64,
     /// Checkpoints that a session keeps; older ones go, except the first.
     pub checkpoints_max: usize,
+    /// A file that a parser reads for an outline, in bytes; longer ones are read by their lines.
+    pub outline_bytes_max: usize,
+    /// Milliseconds that it may take.
+    pub outline_ms_max: u64,
+}
+
+impl Limits {
+    /// What one outline may cost.
+    pub fn outline(&self) -> outline::Limits {
+        outline::Limits {
+            bytes_max: self.outline_bytes_max,
+            ms_max: self.outline_ms_max,
+        }
+    }
 }
 
 /// The numbers that are compiled in.
 pub const DEFAULTS: &str = include_str!("../../config/limits.toml");
+
+/// What holds without a limits file.
+pub fn built_in() -> Limits {
+    toml::from_str(DEFAULTS).expect("BUG: the compiled-in limits parse, a test says so")
+}
 
 /// Whether any limit is set in money.
 pub fn in_money(limits: &Limits) -> bool {

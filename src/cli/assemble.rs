@@ -75,6 +75,7 @@ pub fn assemble(
         hosting: Arc::new(settings.github.clone()),
         data_dir: data_dir.clone(),
         send_attempts_max: limits.send_attempts_max,
+        outline: limits.outline(),
         offers: Offers::default(),
     };
     let shutdown = CancellationToken::new();

@@ -16,6 +16,8 @@ mod doctor;
 mod find;
 /// A session from another one's past.
 mod fork;
+/// What stands in a file.
+mod outline;
 /// `policy check`, `policy explain`.
 mod policy;
 /// A journal against today's logic.
@@ -78,6 +80,8 @@ enum Command {
     /// Ask the gate about a command, without running it
     #[command(subcommand)]
     Policy(policy::Policy),
+    /// Show what stands in a file: classes, functions, headings, keys, with their lines
+    Outline(outline::Outline),
     /// Tables that are derived from the journals
     #[command(subcommand)]
     Index(sessions::Index),
@@ -94,6 +98,7 @@ impl Command {
             | Command::Replay(_)
             | Command::Audit(_)
             | Command::Policy(_)
+            | Command::Outline(_)
             | Command::Doctor => true,
             Command::Demo(_)
             | Command::Serve
@@ -171,8 +176,13 @@ impl CliError {
 /// Reads the command line, runs the subcommand, returns its exit code.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.command.only_reports() {
+        end_with_the_reader();
+    }
     let ended = match arguments.command {
+        // These two need no settings, so wrong ones do not matter.
         Command::Demo(demo) => demo.run(),
+        Command::Outline(outline) => outline.run(),
         command => Settings::load(arguments.config.as_deref())
             .map_err(CliError::from)
             .and_then(|settings| run(command, settings)),
@@ -185,9 +195,6 @@ pub fn main() -> ExitCode {
 }
 
 fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
-    if command.only_reports() {
-        end_with_the_reader();
-    }
     match command {
         Command::Demo(demo) => demo.run(),
         Command::Serve => serve::run(settings),
@@ -200,6 +207,7 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Fork(fork) => fork.run(&settings),
         Command::Audit(audit) => audit.run(&settings),
         Command::Policy(policy) => policy.run(&settings),
+        Command::Outline(outline) => outline.run(),
         Command::Index(index) => index.run(settings),
         Command::Doctor => doctor::run(&settings),
     }

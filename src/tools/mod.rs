@@ -6,6 +6,7 @@
 use crate::agent::event::{Call, CallId, EffectClass, Expectation, Outcome, Status};
 use crate::agent::plan::Plan;
 use crate::gate::{Approved, Touch};
+use crate::outline;
 use crate::world::outputs::Outputs;
 use crate::world::process::Processes;
 use crate::world::remote::{Hosting, Remote};
@@ -18,6 +19,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 // Looking.
+mod get_file_outline;
 mod list_files;
 mod read_lines;
 mod read_output;
@@ -50,7 +52,7 @@ mod request_user_approval;
 mod update_task_status;
 // What several of them need.
 mod arguments; // schemas, and what does not fit them
-mod encoding; // bytes to text and back
+pub(crate) mod encoding; // bytes to text and back
 mod nearest; // where a text that was not found should have been
 mod patch; // patches in their three forms
 mod repository; // git's answers
@@ -62,9 +64,10 @@ pub use git_commit::find_commit;
 pub use run_command::await_kept;
 
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 25] = [
+static TOOLS: [Tool; 26] = [
     list_files::TOOL,
     search::TOOL,
+    get_file_outline::TOOL,
     read_lines::TOOL,
     write_file::TOOL,
     preview_patch::TOOL,
@@ -177,8 +180,8 @@ pub struct Reach {
     /// What the journal says that the call will have done, where that was written down before.
     pub expect: Option<Expectation>,
     pub hosting: Arc<Hosting>,
-    /// The session's plan as a checklist; empty if there is none.
-    pub plan: String,
+    /// What one outline may cost.
+    pub outline: outline::Limits,
 }
 
 impl Reach {

@@ -92,6 +92,8 @@ pub struct World {
     pub data_dir: PathBuf,
     /// Tries for one message, each with the channel's own retries.
     pub send_attempts_max: u32,
+    /// What one outline may cost.
+    pub outline: crate::outline::Limits,
     /// The wire form of the tools, for reading only and for all.
     pub offers: Offers,
 }
@@ -140,8 +142,6 @@ pub struct Scene {
     pub workspace: Option<Workspace>,
     /// Ends what runs, when the person says stop.
     pub cancel: CancellationToken,
-    /// The session's plan as a checklist; empty if there is none.
-    pub plan: String,
     pub show: Arc<dyn Fn(Delta) + Send + Sync>,
 }
 
@@ -343,8 +343,8 @@ impl World {
             workspace,
             outputs,
             hosting: self.hosting.clone(),
-            plan: scene.plan.clone(),
             expect,
+            outline: self.outline,
         }))
     }
 
@@ -456,8 +456,8 @@ impl World {
                     processes,
                     outputs,
                     hosting: self.hosting.clone(),
-                    plan: String::new(),
                     expect,
+                    outline: self.outline,
                 };
                 let probe = probe::probe(&call, &reach).await;
                 Event::CallProbed { call, probe }

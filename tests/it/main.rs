@@ -16,6 +16,7 @@ mod journal;
 mod limits;
 mod loops;
 mod model;
+mod outline;
 mod outlive;
 mod patch;
 mod policy;

@@ -1,6 +1,7 @@
 //! What the tools promise to the model and to the person behind it. Real files, real git, real processes.
 
 use journeyman::agent::event::{Call, CallId, EffectClass, Outcome, Status};
+use journeyman::agent::limits;
 use journeyman::agent::plan::Plan;
 use journeyman::config::Settings;
 use journeyman::gate::{
@@ -95,8 +96,8 @@ pub fn bench() -> Bench {
         session: "s-1".into(),
         outputs: Outputs::of(&folder.path().join("data"), "s-1"),
         hosting: Arc::default(),
-        plan: String::new(),
         expect: None,
+        outline: limits::built_in().outline(),
     });
     Bench { folder, reach }
 }
@@ -214,7 +215,7 @@ fn misfit(name: &str, arguments: Value) -> String {
 #[test]
 fn offers_the_same_short_text_to_every_model() {
     let offered = tools::offered(true, false);
-    assert!(serde_json::to_string(&offered).unwrap().len() < 6_700);
+    assert!(serde_json::to_string(&offered).unwrap().len() < 6_900);
     let lines: Vec<String> = offered.iter().map(Value::to_string).collect();
     insta::assert_snapshot!(lines.join("\n"));
     let more = tools::offered(true, true);
@@ -1338,8 +1339,8 @@ async fn says_why_git_can_not_be_used() {
         session: "s-2".into(),
         outputs: Outputs::of(bench.root(), "s-2"),
         hosting: Arc::default(),
-        plan: String::new(),
         expect: None,
+        outline: limits::built_in().outline(),
     });
     let inner = Bench {
         folder: tempfile::tempdir().unwrap(),

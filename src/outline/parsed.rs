@@ -1,0 +1,221 @@
+//! What has a name in a text, by the grammar and the query of its language. Pure.
+//!
+//! In a query, `@item` is the whole thing. Its signature is `@name` where there is one, else what goes up to the end of
+//! `@last` or to the start of `@body`, else all of it. Captures that begin with `_` are for predicates.
+
+use super::languages::{Language, Style};
+use super::shown::shown;
+use super::{ITEMS_MAX, Item, SIGNATURE_CHARS_MAX, shortened};
+use std::cell::Cell;
+use std::ops::{ControlFlow, Range};
+use tree_sitter::{
+    Node, ParseOptions, Parser, QueryCursor, QueryCursorOptions, QueryMatch, StreamingIterator,
+    Tree,
+};
+
+/// Matches of a query that are unfinished at once; a text that needs more loses some.
+const UNFINISHED_MATCHES_MAX: u32 = 4_096;
+
+/// How a parser is given the text.
+const CHUNK_BYTES: usize = 4_096;
+
+pub struct Parsed {
+    pub items: Vec<Item>,
+    pub has_errors: bool,
+}
+
+/// `None` where it takes too long, or would break the parser.
+pub fn items(language: &Language, text: &str, is_over: &dyn Fn() -> bool) -> Option<Parsed> {
+    let tree = parse(language, text, is_over)?;
+    let mut found = search(language, &tree, text, is_over)?;
+    // Outer ones first; of several matches for one thing, the one with the shortest signature.
+    found.sort_by_key(|f| (f.bytes.start, usize::MAX - f.bytes.end, f.signature.len()));
+    found.dedup_by(|b, a| a.bytes == b.bytes);
+    Some(Parsed {
+        items: nest(language, &found, text),
+        has_errors: tree.root_node().has_error(),
+    })
+}
+
+fn parse(language: &Language, text: &str, is_over: &dyn Fn() -> bool) -> Option<Tree> {
+    let bytes = shown(language.care, text)?;
+    let mut parser = Parser::new();
+    parser.set_language(&language.grammar()).ok()?;
+    let stopped = Cell::new(false);
+    let mut deadline = |_: &tree_sitter::ParseState| {
+        stopped.set(stopped.get() || is_over());
+        stop_if(stopped.get())
+    };
+    // Some scanners look for a mark up to the text's end, for every token, between two reports: then the text ends early.
+    let mut chunk = |at: usize, _| {
+        stopped.set(stopped.get() || is_over());
+        let end = (at + CHUNK_BYTES).min(bytes.len());
+        match stopped.get() {
+            true => &[],
+            false => bytes.get(at..end).unwrap_or_default(),
+        }
+    };
+    let options = ParseOptions::new().progress_callback(&mut deadline);
+    let tree = parser.parse_with_options(&mut chunk, None, Some(options));
+    tree.filter(|_| !stopped.get())
+}
+
+fn stop_if(over: bool) -> ControlFlow<()> {
+    match over {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
+}
+
+/// A match: the bytes and lines of the thing, and the bytes of its signature.
+struct Found {
+    bytes: Range<usize>,
+    lines: (usize, usize),
+    signature: Range<usize>,
+}
+
+fn search(
+    language: &Language,
+    tree: &Tree,
+    text: &str,
+    is_over: &dyn Fn() -> bool,
+) -> Option<Vec<Found>> {
+    let query = language.query()?;
+    let mut cursor = QueryCursor::new();
+    cursor.set_match_limit(UNFINISHED_MATCHES_MAX);
+    let mut stopped = false;
+    let mut found: Vec<Found> = Vec::new();
+    {
+        let mut deadline = |_: &tree_sitter::QueryCursorState| {
+            stopped = stopped || is_over();
+            stop_if(stopped)
+        };
+        let options = QueryCursorOptions::new().progress_callback(&mut deadline);
+        let mut matches =
+            cursor.matches_with_options(query, tree.root_node(), text.as_bytes(), options);
+        let names = query.capture_names();
+        while let Some(one) = matches.next() {
+            found.extend(finding(one, names));
+            if found.len() >= ITEMS_MAX {
+                break;
+            }
+        }
+    }
+    (!stopped).then_some(found)
+}
+
+fn finding(one: &QueryMatch<'_, '_>, names: &[&str]) -> Option<Found> {
+    let capture = |name: &str| {
+        let mut all = one.captures().iter();
+        all.find(|c| names[c.index as usize] == name)
+            .map(|c| c.node)
+    };
+    let item = capture("item")?;
+    let whole = item.byte_range();
+    let signature = match (capture("name"), capture("last"), capture("body")) {
+        (Some(name), _, _) => name.byte_range(),
+        (None, Some(last), _) => whole.start..last.end_byte(),
+        (None, None, Some(body)) => whole.start..body.start_byte(),
+        (None, None, None) => whole.clone(),
+    };
+    Some(Found {
+        bytes: whole,
+        lines: (item.start_position().row + 1, last_line(item)),
+        signature,
+    })
+}
+
+/// A node that ends at the start of a line ends on the one before.
+fn last_line(node: Node<'_>) -> usize {
+    let end = node.end_position();
+    match end.column {
+        0 if end.row > node.start_position().row => end.row,
+        _ => end.row + 1,
+    }
+}
+
+fn nest(language: &Language, found: &[Found], text: &str) -> Vec<Item> {
+    let mut open: Vec<usize> = Vec::new();
+    let item = |one: &Found| {
+        while open.last().is_some_and(|end| *end <= one.bytes.start) {
+            open.pop();
+        }
+        let depth = open.len();
+        open.push(one.bytes.end);
+        let bytes = text.as_bytes().get(one.signature.clone());
+        let text = String::from_utf8_lossy(bytes.unwrap_or_default());
+        Item {
+            first: one.lines.0,
+            last: one.lines.1,
+            depth,
+            text: signature(&text, language.style),
+        }
+    };
+    found.iter().map(item).collect()
+}
+
+/// In one line, without what opens the body.
+fn signature(text: &str, style: Style) -> String {
+    let text = match style {
+        Style::Plain => text,
+        Style::Line => statement(text),
+        Style::Attributed => without_attributes(text),
+    };
+    let mut short = String::new();
+    for word in text.split_whitespace() {
+        if !short.is_empty() {
+            short.push(' ');
+        }
+        short.push_str(word);
+        if short.len() > SIGNATURE_CHARS_MAX * 4 {
+            break; // four bytes a character at most
+        }
+    }
+    let short = short.strip_suffix("=>").unwrap_or(&short);
+    shortened(short.trim_end_matches(['{', ':', '=', ' ', ';', ',']))
+}
+
+/// The first line, and those after it as long as a bracket is open.
+fn statement(text: &str) -> &str {
+    let mut open = 0usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' | '{' => open += 1,
+            ')' | ']' | '}' => open = open.saturating_sub(1),
+            '\n' if open == 0 => return &text[..at],
+            _ => {}
+        }
+    }
+    text
+}
+
+/// Without `@Override`, `@Path("/a")`, `[HttpGet]`, `#[Route]` at the beginning; `[Symbol.iterator]()` is none.
+fn without_attributes(text: &str) -> &str {
+    let mut rest = text;
+    while (rest.starts_with('@') && !rest.starts_with("@interface"))
+        || rest.starts_with('[')
+        || rest.starts_with("#[")
+    {
+        let after = past_attribute(rest).trim_start();
+        match after.chars().next() {
+            Some(c) if c.is_alphabetic() || matches!(c, '_' | '@' | '[' | '#') => rest = after,
+            _ => return rest,
+        }
+    }
+    rest
+}
+
+fn past_attribute(text: &str) -> &str {
+    let is_annotation = text.starts_with('@');
+    let mut open = 0usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' => open += 1,
+            ']' if open == 1 && !is_annotation => return &text[at + 1..],
+            ')' | ']' => open = open.saturating_sub(1),
+            c if is_annotation && open == 0 && c.is_whitespace() => return &text[at..],
+            _ => {}
+        }
+    }
+    ""
+}
