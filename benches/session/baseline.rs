@@ -1,14 +1,25 @@
 //! The same work by a bare tokio loop: one request over a kept-alive connection, a line on disk, one process, another
 //! line on disk. No decisions, no gate, no state. It runs as a process of its own, as the program does.
+//!
+//! One flavour starts the process as the program does, under a keeper and in the sandbox, its output in a spool: what is
+//! left between that and the program is the loop's own cost.
 
 use crate::loopback::Loopback;
 use futures_util::StreamExt;
+use journeyman::agent::event::CallId;
+use journeyman::world::confine::{Mode, Needs, Own, ProcessLimits, Sandbox, Wanted};
+use journeyman::world::outputs::Outputs;
+use journeyman::world::process::{Exit, Launch, Life, Processes, safe_environment};
 use serde_json::Value;
 use std::env;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::io::AsyncReadExt;
+use tokio_util::sync::CancellationToken;
 
 const VARIABLE: &str = "JOURNEYMAN_BENCH_BASELINE";
 
@@ -17,6 +28,8 @@ const VARIABLE: &str = "JOURNEYMAN_BENCH_BASELINE";
 pub enum Flavour {
     TwoWorkers,
     OneThread,
+    /// Two workers, and the program's own start of a process.
+    OwnSpawn,
 }
 
 pub fn was_asked_for() -> bool {
@@ -25,10 +38,7 @@ pub fn was_asked_for() -> bool {
 
 /// `sizes`: rounds, bytes of the first request, by how many it grows a round, bytes on disk a round.
 pub fn start(model: &Loopback, flavour: Flavour, sizes: [usize; 4]) -> Child {
-    let mut words = vec![
-        model.url.clone(),
-        u8::from(flavour == Flavour::OneThread).to_string(),
-    ];
+    let mut words = vec![model.url.clone(), (flavour as u8).to_string()];
     words.extend(sizes.map(|size| size.to_string()));
     let program = env::current_exe().expect("this program");
     Command::new(program)
@@ -42,20 +52,31 @@ pub fn run() {
     let mut words = words.split(' ');
     let url = words.next().expect("an address").to_owned();
     let numbers: Vec<usize> = words.map(|word| word.parse().expect("a number")).collect();
-    let mut builder = match numbers[0] {
-        0 => tokio::runtime::Builder::new_multi_thread(),
-        _ => tokio::runtime::Builder::new_current_thread(),
+    let is = |flavour: Flavour| numbers[0] == flavour as usize;
+    let mut builder = match is(Flavour::OneThread) {
+        false => tokio::runtime::Builder::new_multi_thread(),
+        true => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = builder
         .worker_threads(2)
         .enable_all()
         .build()
         .expect("a runtime");
-    let task = runtime.spawn(rounds(url, numbers[1], numbers[2], numbers[3], numbers[4]));
+    let own = is(Flavour::OwnSpawn);
+    let task = runtime.spawn(rounds(
+        url, own, numbers[1], numbers[2], numbers[3], numbers[4],
+    ));
     runtime.block_on(task).expect("the loop ends");
 }
 
-async fn rounds(url: String, rounds: usize, first: usize, growth: usize, journal: usize) {
+async fn rounds(
+    url: String,
+    own: bool,
+    rounds: usize,
+    first: usize,
+    growth: usize,
+    journal: usize,
+) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let path = folder.path().join("journal");
     let mut file = OpenOptions::new()
@@ -69,7 +90,10 @@ async fn rounds(url: String, rounds: usize, first: usize, growth: usize, journal
         ask(&client, &url, first + round * growth).await;
         if round < rounds {
             write_down(&mut file, &line);
-            spawn().await;
+            match own {
+                true => spawn_as_the_program(folder.path(), round).await,
+                false => spawn().await,
+            }
             write_down(&mut file, &line);
         }
     }
@@ -133,4 +157,45 @@ async fn spawn() {
         child.wait()
     );
     assert!(status.expect("its end").success() && out == b"hi\n");
+}
+
+/// Under a keeper, confined, its output in a spool.
+async fn spawn_as_the_program(folder: &Path, round: usize) {
+    static SANDBOX: OnceLock<(Arc<Vec<(String, String)>>, Arc<Sandbox>)> = OnceLock::new();
+    let (environment, sandbox) = SANDBOX.get_or_init(|| {
+        let environment = safe_environment(&[]);
+        let wanted = Wanted {
+            mode: Mode::Required,
+            read: Vec::new(),
+            write: Vec::new(),
+            unix_sockets: false,
+            limits: ProcessLimits {
+                processes_max: 512,
+                open_files_max: 1024,
+                file_bytes_max: 1 << 30,
+                memory_bytes_max: 0,
+            },
+        };
+        let sandbox = Sandbox::new(&wanted, &Own::default(), &environment);
+        (Arc::new(environment), sandbox)
+    });
+    let (workspace, call) = (folder.join("work"), CallId(format!("{}.1", round + 1)));
+    std::fs::create_dir_all(&workspace).expect("a workspace");
+    let outputs = Outputs::of(folder, "bench");
+    let launch = Launch {
+        program: "echo".into(),
+        args: vec!["hi".into()],
+        cwd: workspace.clone(),
+        env: Vec::new(),
+        timeout: Duration::from_secs(30),
+        stdin: None,
+        needs: Needs::default(),
+        guard_git: true,
+        life: Life::Lasting("echo hi".into()),
+    };
+    let cancel = CancellationToken::new();
+    let processes = Processes::new(environment.clone(), sandbox.clone(), &workspace, cancel);
+    let finished = processes.spooling(outputs.clone()).run(&call, launch).await;
+    assert_eq!(finished.exit, Exit::Code(0), "{finished:?}");
+    outputs.forget(&call);
 }

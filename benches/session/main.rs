@@ -176,19 +176,41 @@ fn rounds() -> Vec<Ran> {
             session().0,
             bare(Flavour::TwoWorkers),
             bare(Flavour::OneThread),
+            bare(Flavour::OwnSpawn),
         ]
     };
-    let turns: Vec<[Ran; 3]> = (0..TURNS).map(turn).collect();
-    let each = |figure: &dyn Fn(&[Ran; 3]) -> f64| median(turns.iter().map(figure));
+    let turns: Vec<[Ran; 4]> = (0..TURNS).map(turn).collect();
+    let each = |figure: &dyn Fn(&[Ran; 4]) -> f64| median(turns.iter().map(figure));
     let gap = |ran: &Ran, rounds: Range<usize>| median(ran.gaps(rounds));
-    let names = ["ours", "bare loop (two workers)", "bare loop (one thread)"];
+    let names = [
+        "ours",
+        "bare loop (two workers)",
+        "bare loop (one thread)",
+        "bare loop, the same spawn (keeper, sandbox, spool)",
+    ];
     for (i, name) in names.iter().enumerate() {
         let name = format!("answer to next request, {name}");
         note(&name, each(&|turn| gap(&turn[i], ALL)), "ms");
     }
     let ratio = |other: usize| each(&|turn| gap(&turn[0], ALL) / gap(&turn[other], ALL));
-    tell("  ours to bare loop (two workers)", ratio(1), "x", 1.5);
-    note("  ours to bare loop (one thread)", ratio(2), "x");
+    tell("  ours to bare loop, the same spawn", ratio(3), "x", 1.5);
+    note(
+        "  ours to bare loop (two workers), plain spawn",
+        ratio(1),
+        "x",
+    );
+    note(
+        "  ours to bare loop (one thread), plain spawn",
+        ratio(2),
+        "x",
+    );
+    let spawn = each(&|turn| gap(&turn[3], ALL) - gap(&turn[1], ALL));
+    tell(
+        "  keeper, sandbox and spool add to a spawn",
+        spawn,
+        "ms",
+        5.0,
+    );
     let grown = |i: usize| each(&|turn| gap(&turn[i], LATE) / gap(&turn[i], EARLY));
     tell("  ours, round 200 to round 10", grown(0), "x", 1.2);
     note("  bare loop, round 200 to round 10", grown(1), "x");

@@ -429,7 +429,10 @@ impl World {
                 let remote = self.remote(&processes, &call.id, workspace);
                 abroad::look_up(&remote, &wants, &mut facts).await;
                 let outside = abroad::expectation(&session, &call, &touches, &facts);
-                let expect = expectation(&call, workspace).or(outside);
+                // A patch over large files takes its time: messages are taken meanwhile.
+                let (asked, place) = (call.clone(), workspace.clone());
+                let inside = tokio::task::spawn_blocking(move || expectation(&asked, &place));
+                let expect = inside.await.unwrap_or_default().or(outside);
                 if expect.as_ref().is_some_and(|expect| expect.spool.is_some())
                     && let Err(error) = outputs.make()
                 {
