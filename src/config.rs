@@ -128,6 +128,8 @@ pub struct FileSettings {
     pub workspace: String,
     pub resume: Resume,
     pub model_stream: bool,
+    /// Where a schedule that names no zone is at home: an IANA name, or empty.
+    pub timezone: String,
     pub protected_branches: Vec<String>,
     pub environment: Vec<String>,
     pub sandbox: Mode,

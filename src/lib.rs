@@ -19,6 +19,8 @@ pub mod history;
 pub mod hub;
 /// What stands in a file, pure.
 pub mod outline;
+/// When a scheduled prompt is due, pure.
+pub mod schedule;
 /// The loop.
 pub mod session;
 /// What the model can call.
@@ -28,7 +30,7 @@ pub mod world;
 
 // Invariants, each with the test that enforces it (tests/it/):
 //
-//  1. `agent/` and `gate/` have no clock, no randomness, no I/O, no `async`.            tidy.rs
+//  1. `agent/`, `gate/`, `schedule/` have no clock, no randomness, no I/O, no `async`.  tidy.rs
 //  2. The state changes only in `apply`; an illegal event is an error.                  journal.rs
 //  3. Intent on disk before an effect with consequences, outcome after it.              crash/
 //  4. Only the gate mints `Approved<T>`; no `Clone`, no `Deserialize`.                  tidy.rs

@@ -8,6 +8,8 @@ mod audit;
 mod backtest;
 /// A conversation in this terminal.
 mod chat;
+/// `cron`: schedules.
+mod cron;
 /// The whole thing, in a minute, without keys.
 mod demo;
 /// What is configured, reachable, missing.
@@ -82,6 +84,9 @@ enum Command {
     Policy(policy::Policy),
     /// Show what stands in a file: classes, functions, headings, keys, with their lines
     Outline(outline::Outline),
+    /// Prompts on a schedule
+    #[command(subcommand)]
+    Cron(cron::Cron),
     /// Tables that are derived from the journals
     #[command(subcommand)]
     Index(sessions::Index),
@@ -99,6 +104,7 @@ impl Command {
             | Command::Audit(_)
             | Command::Policy(_)
             | Command::Outline(_)
+            | Command::Cron(_)
             | Command::Doctor => true,
             Command::Demo(_)
             | Command::Serve
@@ -179,11 +185,16 @@ pub fn main() -> ExitCode {
     if arguments.command.only_reports() {
         end_with_the_reader();
     }
+    let load = || Settings::load(arguments.config.as_deref());
     let ended = match arguments.command {
         // These two need no settings, so wrong ones do not matter.
         Command::Demo(demo) => demo.run(),
         Command::Outline(outline) => outline.run(),
-        command => Settings::load(arguments.config.as_deref())
+        Command::Cron(cron::Cron::Next(next)) => {
+            end_with_the_reader();
+            next.run(load)
+        }
+        command => load()
             .map_err(CliError::from)
             .and_then(|settings| run(command, settings)),
     };
@@ -208,6 +219,7 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Audit(audit) => audit.run(&settings),
         Command::Policy(policy) => policy.run(&settings),
         Command::Outline(outline) => outline.run(),
+        Command::Cron(cron::Cron::Next(next)) => next.run(|| Ok(settings)),
         Command::Index(index) => index.run(settings),
         Command::Doctor => doctor::run(&settings),
     }

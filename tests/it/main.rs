@@ -5,6 +5,7 @@ mod compaction;
 mod confine;
 mod conversation;
 mod crash;
+mod cron;
 mod damage;
 mod fake_forge;
 mod fake_model;
