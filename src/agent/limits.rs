@@ -50,6 +50,14 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// On shutdown, seconds until running effects are left behind.
     pub drain_seconds: u64,
+    /// Schedules of one person that are active or paused.
+    pub cron_jobs_max: u32,
+    /// How late a slot may be made up for, in minutes, where the schedule says nothing else.
+    pub cron_late_minutes: u32,
+    /// Slots that `all` makes up for at once.
+    pub cron_catch_up_max: usize,
+    /// Failures in a row that pause a schedule.
+    pub cron_failures_max: u32,
     /// Processes and threads that may be started while a command runs, besides those of the user that run already.
     pub command_processes_max: u64,
     /// Files that one process of a command may hold open.

@@ -9,6 +9,8 @@
 mod fields;
 /// What comes next, across changes of the clock.
 mod firing;
+/// What is due after a time without a look.
+pub mod misfire;
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use chrono_tz::Tz;

@@ -1,8 +1,11 @@
 //! SQLite: what must be found without reading every journal.
 //!
-//! All tables here are *derived* (invariant 8): they are made again from the journals, and never decide what happened.
+//! The tables here are *derived* (invariant 8): they are made again from the journals, and never decide what happened.
+//! Those in [`cron`] are *owned*: they exist nowhere else.
 //! The database is opened with the first use; one that is damaged is set aside ([`damage`]).
 
+/// Scheduled prompts and their runs.
+pub mod cron;
 /// A database that cannot be read.
 mod damage;
 
@@ -11,16 +14,16 @@ use crate::agent::event::{Event, Inbound, Record, Status, Usage};
 use crate::agent::money::Spend;
 use crate::agent::state::{Phase, State};
 use damage::{OWNED, open_sound};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 use thiserror::Error;
 
-const SCHEMA_VERSION: i64 = 3;
+const SCHEMA_VERSION: i64 = 4;
 const SCHEMA: &str = "
-    BEGIN;
     DROP TABLE IF EXISTS sessions; DROP TABLE IF EXISTS seen; DROP TABLE IF EXISTS agent_command_log;
     DROP TABLE IF EXISTS spend;
     -- derived: one row a journal
@@ -39,10 +42,13 @@ const SCHEMA: &str = "
     CREATE TABLE spend (
         session TEXT NOT NULL, round INTEGER NOT NULL, month TEXT NOT NULL, input_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL,
         output_tokens INTEGER NOT NULL, micros INTEGER, PRIMARY KEY (session, round)) WITHOUT ROWID;
-    CREATE INDEX spend_by_month ON spend (month);
-    COMMIT;";
+    CREATE INDEX spend_by_month ON spend (month);";
 
 const LAST_ORDER: &str = "SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?1";
+
+/// How often it is tried to open a database that another process is opening, and how soon again.
+const OPEN_TRIES_MAX: u32 = 100;
+const OPEN_AGAIN: Duration = Duration::from_millis(50);
 
 /// SQLite's word, with what was being done.
 #[derive(Debug, Error)]
@@ -55,6 +61,14 @@ pub enum StoreError {
         path: PathBuf,
         source: rusqlite::Error,
     },
+    #[error("{verb} {path}: {source}")]
+    Jobs {
+        verb: &'static str,
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+    #[error("note beside {path} that it holds what nothing can make again: {source}")]
+    Mark { path: PathBuf, source: io::Error },
     #[error("set aside the damaged database {path}: {source}")]
     SetAside { path: PathBuf, source: io::Error },
     #[error(
@@ -121,7 +135,9 @@ impl Store {
     /// [`StoreError`].
     pub fn forget_derived(&self) -> Result<(), StoreError> {
         self.check()?;
-        self.with("empty", |db| db.execute_batch(SCHEMA))
+        self.with("empty", |db| {
+            db.execute_batch(&format!("BEGIN IMMEDIATE; {SCHEMA} COMMIT"))
+        })
     }
 
     /// Looks at every page, and makes a damaged database anew: empty, so that every journal is projected again.
@@ -144,7 +160,8 @@ impl Store {
 
     /// The session that a chat's next message belongs to: the one that was written to last, by count and not by clock.
     pub fn active_session(&self, chat: &str) -> Result<Option<String>, StoreError> {
-        let sql = "SELECT id, closed FROM sessions WHERE chat = ?1 ORDER BY last_order DESC, updated_at DESC, id DESC LIMIT 1";
+        let sql = "SELECT id, closed FROM sessions WHERE chat = ?1 AND NOT (id LIKE 'cron-%' AND last_order = 0) ORDER BY last_order DESC, updated_at DESC, id DESC LIMIT 1";
+        // One that the clock started takes no messages before the person wrote to it (order 0).
         // The last one only: after /new no older session comes back by itself.
         let last: Option<(String, bool)> = self.with("look up the active session in", |db| {
             db.prepare_cached(sql)?
@@ -341,19 +358,44 @@ impl Store {
     }
 }
 
+/// Another process may be opening it at the same moment: SQLite does not wait for that by itself.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let mut tries = 0;
+    loop {
+        match try_open(path) {
+            Err(error)
+                if tries < OPEN_TRIES_MAX
+                    && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) =>
+            {
+                tries += 1;
+                std::thread::sleep(OPEN_AGAIN);
+            }
+            opened => return opened,
+        }
+    }
+}
+
+fn try_open(path: &Path) -> rusqlite::Result<Connection> {
     let db = Connection::open(path)?;
-    db.busy_timeout(std::time::Duration::from_secs(5))?;
+    db.busy_timeout(Duration::from_secs(5))?;
     // Derived data: a lost transaction is projected again, so no fsync for each.
     db.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -512;",
     )?;
-    let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version != SCHEMA_VERSION {
-        db.execute_batch(SCHEMA)?;
-        db.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    if version(&db)? != SCHEMA_VERSION {
+        db.execute_batch("BEGIN IMMEDIATE")?;
+        if version(&db)? != SCHEMA_VERSION {
+            db.execute_batch(SCHEMA)?;
+            db.execute_batch(cron::SCHEMA)?;
+            db.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+        }
+        db.execute_batch("COMMIT")?;
     }
     Ok(db)
+}
+
+fn version(db: &Connection) -> rusqlite::Result<i64> {
+    db.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
 fn spent(
@@ -441,7 +483,7 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
 
 fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_order, closed, due_at, bytes, unfinished, question, asked_in)
-         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, 1 + (SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?2), ?7, ?8, ?9, ?10, ?11, ?12)
+         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, CASE WHEN ?1 LIKE 'cron-%' THEN 0 ELSE 1 + (SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?2) END, ?7, ?8, ?9, ?10, ?11, ?12)
          ON CONFLICT (id) DO UPDATE SET status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11, asked_in = ?12";
     let opening = &state.opening;
     let asked = state.question().map(|(_, question)| question);

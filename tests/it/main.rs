@@ -6,6 +6,7 @@ mod confine;
 mod conversation;
 mod crash;
 mod cron;
+mod cron_jobs;
 mod damage;
 mod fake_forge;
 mod fake_model;

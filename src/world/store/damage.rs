@@ -9,8 +9,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Tables that nothing can make again. None yet; a table that is added here is also made in [`open`].
-pub(super) const OWNED: &[&str] = &[];
+/// Tables that nothing can make again; [`open`] makes them where they are missing.
+pub(super) const OWNED: &[&str] = &["user_cron_jobs", "cron_runs"];
 
 /// Damaged databases that are kept.
 const KEPT_MAX: u32 = 1_000;
@@ -77,11 +77,40 @@ fn carry_over(path: &Path, owned: &[&str]) -> Result<(), StoreError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.to_string()),
         _ => copy_tables(path, &fresh, owned).map_err(|error| error.to_string()),
     };
-    copied.map_err(|why| StoreError::Owned {
-        path: path.to_owned(),
-        tables: owned.join(", "),
-        why,
-    })
+    match copied {
+        Err(why) if owned_mark(path).exists() => Err(StoreError::Owned {
+            path: path.to_owned(),
+            tables: owned.join(", "),
+            why,
+        }),
+        Err(_) => {
+            // Nothing was ever put into them.
+            let _ = fs::remove_file(&fresh);
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Notes that owned tables hold something: on disk before the first row is, so that a database that cannot be read at all
+/// is not taken for one that holds nothing of the kind.
+pub(super) fn mark_owned(path: &Path) -> io::Result<()> {
+    let mark = owned_mark(path);
+    if mark.exists() {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::File::create(&mark)?.sync_all()?;
+    match path.parent() {
+        Some(folder) => fs::File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+fn owned_mark(path: &Path) -> PathBuf {
+    with_suffix(path, ".owned")
 }
 
 fn copy_tables(path: &Path, fresh: &Path, owned: &[&str]) -> rusqlite::Result<()> {
@@ -147,6 +176,7 @@ mod tests {
         db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
             .expect("one file");
         drop(db);
+        mark_owned(&path).expect("a mark");
         let mut bytes = fs::read(&path).expect("bytes");
         spoil(&mut bytes);
         fs::write(&path, bytes).expect("spoiled");
