@@ -184,6 +184,31 @@ impl Hub {
         self.open_known(chat, owner)
     }
 
+    /// Brings a scheduled message to the session of its slot, which is made where it is not there. Any number of times:
+    /// the session knows the message by its id.
+    ///
+    /// # Errors
+    /// As [`Hub::start`] and [`Hub::deliver`].
+    pub async fn start_scheduled(
+        self: &Arc<Self>,
+        session: &str,
+        chat: &str,
+        mut message: Inbound,
+    ) -> Result<Delivered, DeliverError> {
+        let _lane = self.lane(chat).lock().await;
+        if let Said::Command(ChatCommand::Start(objective)) = command::read(&message.text) {
+            message.text = objective.to_owned();
+        }
+        let path = self.path(session);
+        if !path.is_file() {
+            // Its name is foreseeable: one that died while it was born must not stand in the way.
+            let _ = fs::remove_file(path.with_extension("unborn"));
+            self.known(self.open_session_as(session.to_owned(), chat, &message.from)?)?;
+        }
+        let answer = self.hand_over(session, message)?;
+        acknowledged(answer, session.to_owned()).await
+    }
+
     /// The same with its first message, for a chat that nothing else writes to: the database may hear of it later.
     ///
     /// # Errors
@@ -440,7 +465,10 @@ impl Hub {
 
     /// A new session that the chat's next message will find.
     fn open_known(&self, chat: &str, owner: &str) -> Result<String, DeliverError> {
-        let opened = self.open_session(chat, owner)?;
+        self.known(self.open_session(chat, owner)?)
+    }
+
+    fn known(&self, opened: Opened) -> Result<String, DeliverError> {
         let (state, bytes) = (&opened.state, opened.journal.bytes());
         let store = &self.surface.store;
         let known = store.project(std::slice::from_ref(&opened.first), state, bytes);
@@ -453,6 +481,15 @@ impl Hub {
     }
 
     fn open_session(&self, chat: &str, owner: &str) -> Result<Opened, DeliverError> {
+        self.open_session_as(clock::session_id(), chat, owner)
+    }
+
+    fn open_session_as(
+        &self,
+        session: String,
+        chat: &str,
+        owner: &str,
+    ) -> Result<Opened, DeliverError> {
         let workspace = (self.workspace)().map_err(DeliverError::Workspace)?;
         let policy = &self.surface.policy;
         let system = prompt::system(
@@ -460,7 +497,6 @@ impl Hub {
             &workspace.path,
             policy.gate.write_enabled(),
         );
-        let session = clock::session_id();
         let opening = Opening {
             format: FORMAT,
             program: concat!("journeyman ", env!("CARGO_PKG_VERSION")).into(),

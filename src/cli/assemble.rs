@@ -40,17 +40,7 @@ pub fn assemble(
 ) -> Result<Assembly, CliError> {
     let policy = Arc::new(settings.policy()?);
     let data_dir = &settings.data_dir;
-    let mut private = fs::DirBuilder::new();
-    private
-        .recursive(true)
-        .mode(0o700)
-        .create(data_dir)
-        .map_err(|error| {
-            CliError::Failed(format!(
-                "make the data folder {}: {error}",
-                data_dir.display()
-            ))
-        })?;
+    make_private(data_dir)?;
     let lock = DataLock::take(data_dir).map_err(|error| CliError::Failed(error.to_string()))?;
     let environment = process::safe_environment(&settings.file.environment);
     let limits = &settings.limits;
@@ -100,6 +90,21 @@ pub fn assemble(
         hub,
         shutdown,
         lock,
+    })
+}
+
+/// Makes the data folder, for nobody else to look into.
+///
+/// # Errors
+/// Where it cannot be made.
+pub fn make_private(data_dir: &Path) -> Result<(), CliError> {
+    let mut private = fs::DirBuilder::new();
+    let made = private.recursive(true).mode(0o700).create(data_dir);
+    made.map_err(|error| {
+        CliError::Failed(format!(
+            "make the data folder {}: {error}",
+            data_dir.display()
+        ))
     })
 }
 

@@ -1,20 +1,249 @@
-//! `journeyman cron`: schedules and what they mean.
+//! `journeyman cron`: schedules, what they mean, and what came of them.
+//!
+//! Jobs are written to the database beside a running server, which looks at it several times a minute.
 
+use super::assemble::make_private;
 use super::{CliError, Exit};
 use crate::config::{ConfigError, Settings};
 use crate::schedule::Schedule;
+use crate::schedule::misfire::Misfire;
 use crate::world::clock;
+use crate::world::store::cron::{Job, JobState, NewJob, Run};
+use crate::world::store::{Store, StoreError};
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 /// Firings that are shown at once.
 const COUNT_MAX: u16 = 1_000;
+/// Bytes of a job's message: what fits into one message of WhatsApp.
+const MESSAGE_BYTES_MAX: usize = 4_096;
 
 #[derive(Debug, Subcommand)]
 pub enum Cron {
     /// Show when a schedule fires next
     Next(Next),
+    /// Send a message to the agent on a schedule; the answer goes to a chat
+    Add(Add),
+    /// List the schedules
+    List {
+        /// Only those of this number
+        #[arg(long, value_name = "NUMBER")]
+        to: Option<String>,
+        /// Print a JSON list on stdout
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a schedule out; its history stays
+    Delete { id: i64 },
+    /// Run a schedule's message now, once
+    Run { id: i64 },
+    /// Let a schedule rest
+    Pause { id: i64 },
+    /// Go on with a paused schedule; what fell into the pause is left
+    Resume { id: i64 },
+    /// Show the last runs, the latest first
+    History {
+        /// Only those of this schedule
+        id: Option<i64>,
+        /// How many
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        count: u32,
+        /// Print a JSON list on stdout
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Add {
+    /// Five fields, `every 30m`, `at 2026-12-01 09:00`, or @daily and friends
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    expression: String,
+    /// What the agent is told then, slash commands too
+    message: String,
+    /// IANA name of the zone [default: `timezone` in config/settings.toml]
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
+    /// Whose schedule it is, and where the answer goes [default: the only one in ALLOWED_PHONE_NUMBERS]
+    #[arg(long, value_name = "NUMBER")]
+    to: Option<String>,
+    /// What becomes of times when no server ran: none, the last one, or each
+    #[arg(long, value_enum, default_value_t)]
+    misfire: Misfire,
+    /// Minutes after which a missed time is left [default: cron_late_minutes in config/limits.toml]
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(2..=20_160))]
+    late_minutes: Option<u32>,
+    /// Print a JSON object on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+impl Cron {
+    pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
+        make_private(&settings.data_dir)?;
+        let store = Store::new(&settings.data_dir);
+        match self {
+            Cron::Next(next) => next.run(|| Ok(settings)),
+            Cron::Add(add) => add.run(&settings, &store),
+            Cron::List { to, json } => {
+                let jobs = store.jobs(to.as_deref()).map_err(failed)?;
+                show(&jobs, json, job_line)
+            }
+            Cron::Delete { id } => change(&store, id, JobState::Deleted, "deleted"),
+            Cron::Pause { id } => {
+                let paused = JobState::Paused("by hand".into());
+                change(&store, id, paused, "paused")
+            }
+            Cron::Resume { id } => change(&store, id, JobState::Active, "active again"),
+            Cron::Run { id } => run_now(&store, id),
+            Cron::History { id, count, json } => {
+                let runs = store.runs(id, count).map_err(failed)?;
+                show(&runs, json, run_line)
+            }
+        }
+    }
+}
+
+impl Add {
+    fn run(self, settings: &Settings, store: &Store) -> Result<Exit, CliError> {
+        let owner = owner(settings, self.to)?;
+        let zone = match self.tz {
+            Some(zone) => zone,
+            None => default_zone(settings)?,
+        };
+        let message = self.message.trim();
+        if message.is_empty() || message.len() > MESSAGE_BYTES_MAX {
+            return Err(CliError::Use(format!(
+                "message: it has {} bytes; accepted: 1 to {MESSAGE_BYTES_MAX}",
+                message.len()
+            )));
+        }
+        let wrong = |error: crate::schedule::ScheduleError| CliError::Use(error.to_string());
+        let schedule = Schedule::parse(&self.expression, &zone).map_err(wrong)?;
+        let times = schedule.upcoming(now(), 3).map_err(wrong)?;
+        let job = NewJob {
+            chat: format!("whatsapp:{owner}"),
+            owner,
+            schedule: schedule.to_string(),
+            message: message.to_owned(),
+            timezone: zone,
+            misfire: self.misfire,
+            late_minutes: self
+                .late_minutes
+                .unwrap_or(settings.limits.cron_late_minutes),
+        };
+        let jobs_max = settings.limits.cron_jobs_max;
+        let id = store
+            .add_job(&job, jobs_max, clock::now())
+            .map_err(failed)?
+            .ok_or_else(|| {
+                CliError::Use(format!(
+                    "{} has {jobs_max} schedules already (cron_jobs_max); `journeyman cron delete ID` makes room",
+                    job.owner
+                ))
+            })?;
+        let times: Vec<String> = times.iter().map(DateTime::<Tz>::to_rfc3339).collect();
+        if self.json {
+            print_json(&serde_json::json!({"id": id, "next": times}))?;
+        } else {
+            println!("schedule {id}; next: {}", times.join(", "));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Whose schedule it is: only who is served can have one.
+fn owner(settings: &Settings, to: Option<String>) -> Result<String, CliError> {
+    let allowed: &[String] = settings
+        .whatsapp
+        .as_ref()
+        .map_or(&[], |whatsapp| &whatsapp.allowed);
+    match (to, allowed) {
+        (Some(to), _) if allowed.contains(&to) => Ok(to),
+        (None, [only]) => Ok(only.clone()),
+        (Some(to), _) => Err(CliError::Use(format!(
+            "--to: {to:?} is not served; accepted: a number in ALLOWED_PHONE_NUMBERS"
+        ))),
+        (None, _) => Err(CliError::Use(
+            "--to: whose schedule is it? accepted: a number in ALLOWED_PHONE_NUMBERS".into(),
+        )),
+    }
+}
+
+fn change(store: &Store, id: i64, state: JobState, word: &str) -> Result<Exit, CliError> {
+    let changed = store.set_job_state(id, None, state, clock::now());
+    match changed.map_err(failed)? {
+        true => {
+            println!("schedule {id} is {word}");
+            Ok(Exit::Done)
+        }
+        false => Err(CliError::Use(format!(
+            "there is no schedule {id} that this could be done to; `journeyman cron list` shows all"
+        ))),
+    }
+}
+
+fn run_now(store: &Store, id: i64) -> Result<Exit, CliError> {
+    let job = store.job(id).map_err(failed)?;
+    let job = job.filter(|job| matches!(job.state.as_str(), "active" | "paused"));
+    let Some(job) = job else {
+        return Err(CliError::Use(format!(
+            "there is no schedule {id}; `journeyman cron list` shows all"
+        )));
+    };
+    let now = clock::now();
+    store
+        .claim(id, &[now], "claimed", job.decided_until, now)
+        .map_err(failed)?;
+    println!("schedule {id} runs as soon as a server runs and its last run ended");
+    Ok(Exit::Done)
+}
+
+fn show<T: Serialize>(
+    rows: &[T],
+    json: bool,
+    line: impl Fn(&T) -> String,
+) -> Result<Exit, CliError> {
+    match json {
+        true => print_json(&rows)?,
+        false => rows.iter().for_each(|row| println!("{}", line(row))),
+    }
+    Ok(Exit::Done)
+}
+
+fn print_json(value: &impl Serialize) -> Result<(), CliError> {
+    let text = serde_json::to_string(value).map_err(|error| CliError::Failed(error.to_string()))?;
+    println!("{text}");
+    Ok(())
+}
+
+fn job_line(job: &Job) -> String {
+    let what = &job.what;
+    let state = match job.why.as_str() {
+        "" => job.state.clone(),
+        why => format!("{} ({why})", job.state),
+    };
+    format!(
+        "{}  {}  {}  {}  {state}  {:?}",
+        job.id, what.owner, what.schedule, what.timezone, what.message
+    )
+}
+
+fn run_line(run: &Run) -> String {
+    let duration = run.duration_ms.map_or(String::new(), |ms| {
+        format!("  {}.{} s", ms / 1_000, ms % 1_000 / 100)
+    });
+    let session = run.session.as_deref().unwrap_or_default();
+    format!(
+        "{}  {}  {}{duration}  {session}",
+        run.job, run.slot, run.outcome
+    )
+}
+
+fn failed(error: StoreError) -> CliError {
+    CliError::Failed(error.to_string())
 }
 
 #[derive(Debug, Args)]

@@ -219,7 +219,7 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Audit(audit) => audit.run(&settings),
         Command::Policy(policy) => policy.run(&settings),
         Command::Outline(outline) => outline.run(),
-        Command::Cron(cron::Cron::Next(next)) => next.run(|| Ok(settings)),
+        Command::Cron(cron) => cron.run(settings),
         Command::Index(index) => index.run(settings),
         Command::Doctor => doctor::run(&settings),
     }

@@ -3,6 +3,7 @@
 use super::assemble::{Assembly, assemble, model, project_workspace};
 use super::{CliError, Exit, block_on, log_to_stderr};
 use crate::config::Settings;
+use crate::doors::schedule::Ticker;
 use crate::doors::server;
 use crate::hub::Hub;
 use std::sync::Arc;
@@ -56,6 +57,7 @@ pub async fn serve(
     hub.recover()
         .map_err(|error| CliError::Failed(error.to_string()))?;
     tokio::spawn(hub.clone().sweep());
+    tokio::spawn(Ticker::new(hub.clone(), settings.texts.clone()).run());
     let router = server::router(hub.clone(), settings.whatsapp.clone());
     let served = axum::serve(listener, router)
         .with_graceful_shutdown(shutdown.cancelled_owned())

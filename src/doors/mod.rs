@@ -2,6 +2,8 @@
 //!
 //! A door hands facts to the [`hub`](crate::hub) and shows what comes back. It decides nothing about the work.
 
+/// The clock.
+pub mod schedule;
 /// The HTTP routes.
 pub mod server;
 /// What `chat` and `run` show.

@@ -2,7 +2,7 @@
 
 use crate::fake_model::{FakeModel, Next, calls, says};
 use crate::outlive::{keeper, running};
-use crate::program::Program;
+use crate::program::{Program, finish};
 use crate::support::{PATIENCE, journals, records};
 use journeyman::agent::event::{Event, Status};
 use journeyman::doors::whatsapp::signature::{SIGNATURE_HEADER, sign};
@@ -319,4 +319,51 @@ async fn a_damaged_journal_stops_no_server_and_its_chat_is_told_once() {
         .await;
     let told = served.hears().await.text;
     assert!(told.contains("set aside"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheduled_run_that_kill_9_ends_is_interrupted_in_the_history_and_not_repeated() {
+    let command = "echo ran >> proof.txt; sleep 2";
+    let model = FakeModel::recorded(vec![run(command), says("It ran.")]).await;
+    let mut served = Served::start(&model).await;
+    let cron = async |program: &Program, arguments: &[&str]| {
+        let mut command = program.command(&[&["cron"], arguments].concat());
+        command
+            .env("WHATSAPP_ACCESS_TOKEN", "token")
+            .env("WHATSAPP_PHONE_NUMBER_ID", "100")
+            .env("WHATSAPP_VERIFY_TOKEN", "verify-me")
+            .env("WHATSAPP_APP_SECRET", SECRET)
+            .env("ALLOWED_PHONE_NUMBERS", ANA);
+        let run = finish(command).await;
+        assert_eq!(run.code, 0, "{}", run.err);
+        run.out
+    };
+    cron(
+        &served.program,
+        &["add", "@yearly", "prove it", "--tz", "UTC"],
+    )
+    .await;
+    cron(&served.program, &["run", "1"]).await;
+    assert!(served.hears().await.text.contains("echo ran"));
+    served.says("wamid.1", "yes").await;
+    assert!(served.hears().await.text.contains("Approved"));
+    served.until_started().await;
+    served.signal(Signal::SIGKILL);
+    served.ended().await;
+    served.begin().await;
+    assert!(served.hears().await.text.contains("interrupted"));
+    let interrupted = async {
+        while !cron(&served.program, &["history", "1"])
+            .await
+            .contains("interrupted")
+        {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, interrupted)
+        .await
+        .expect("the history says so");
+    assert_eq!(journals(&served.program.data()).len(), 1);
+    let received = |event: &Event| matches!(event, Event::MessageReceived { message } if message.text == "prove it");
+    assert_eq!(served.happened(received), 1);
 }
