@@ -159,9 +159,11 @@ async fn spawn() {
     assert!(status.expect("its end").success() && out == b"hi\n");
 }
 
+type Environment = Arc<Vec<(String, String)>>;
+
 /// Under a keeper, confined, its output in a spool.
 async fn spawn_as_the_program(folder: &Path, round: usize) {
-    static SANDBOX: OnceLock<(Arc<Vec<(String, String)>>, Arc<Sandbox>)> = OnceLock::new();
+    static SANDBOX: OnceLock<(Environment, Arc<Sandbox>)> = OnceLock::new();
     let (environment, sandbox) = SANDBOX.get_or_init(|| {
         let environment = safe_environment(&[]);
         let wanted = Wanted {

@@ -81,7 +81,14 @@ pub fn sent(tool: &Tool) -> Value {
     schema
 }
 
-const NOT_SENT: [&str; 4] = ["additionalProperties", "minLength", "minItems", "minimum"];
+const NOT_SENT: [&str; 6] = [
+    "additionalProperties",
+    "maxItems",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minimum",
+];
 
 /// Takes keywords away from a schema and all that is below it; `spared`: so many levels keep them.
 fn drop_keys(schema: &mut Value, keys: &[&str], spared: usize) {

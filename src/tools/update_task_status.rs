@@ -19,7 +19,7 @@ pub const TOOL: Tool = Tool {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// Counted from 1
+    // Counted from 1, as the plan is shown.
     #[schemars(range(min = 1))]
     step: usize,
     status: StepStatus,

@@ -519,7 +519,12 @@ fn ends_in_code(part: &str) -> bool {
         let ticks = line.len() - line.trim_start_matches('`').len();
         if open > 0 && ticks >= open && ticks == line.len() {
             open = 0;
-        } else if open == 0 && (3..=16).contains(&ticks) && !line[ticks..].contains('`') {
+        } else if open == 0
+            && (3..=16).contains(&ticks)
+            && !line[ticks..].contains('`')
+            // Longer words are none that name a language, so this is no fence.
+            && line[ticks..].chars().count() <= 40
+        {
             open = ticks;
         }
     }
