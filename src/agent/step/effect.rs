@@ -1,0 +1,120 @@
+//! What can be done to the world, and what is written down before.
+
+use crate::agent::checkpoints::{Swap, Way};
+use crate::agent::conversation::Wire;
+use crate::agent::event::{Call, EffectClass, Event, Expectation, Moment, TreeId};
+use crate::agent::state::Outgoing;
+use crate::gate::Approved;
+
+/// An effect on the world.
+#[derive(Debug)]
+pub enum Effect {
+    AskModel {
+        round: u32,
+        model: String,
+        messages: Vec<Wire>,
+        write_enabled: bool,
+    },
+    /// Ask the model for notes on the messages before `end`, which are to be left out.
+    Summarise {
+        end: usize,
+        round: u32,
+        model: String,
+        messages: Vec<Wire>,
+        write_enabled: bool,
+    },
+    RunTool {
+        call: Approved<Call>,
+        tool: &'static str,
+        class: EffectClass,
+        approval: Option<String>,
+        /// Whether it is about to be a loop: then the workspace is looked at afterwards.
+        watched: bool,
+        /// What a probe would look for: what is done must be that.
+        expect: Option<Box<Expectation>>,
+    },
+    /// Wait for the result of a tool that an earlier process started.
+    Await {
+        call: Call,
+    },
+    Send {
+        outgoing: Outgoing,
+    },
+    /// Keep the workspace's content, and let go of some that was kept.
+    Checkpoint {
+        number: u64,
+        moment: Moment,
+        last: Option<TreeId>,
+        drop: Vec<u64>,
+    },
+    /// Put files back; idempotent.
+    PutBack {
+        number: u64,
+        way: Way,
+        swaps: Vec<Swap>,
+        from: TreeId,
+        force: bool,
+    },
+    /// Look at what changed since `start`; `None`: nothing did.
+    Diff {
+        start: Option<TreeId>,
+    },
+    /// Drop the model's stream and kill process groups.
+    Stop,
+}
+
+impl Effect {
+    /// What is on disk before the effect starts.
+    pub fn intent(&self) -> Event {
+        match self {
+            Effect::AskModel {
+                round,
+                model,
+                messages,
+                ..
+            } => Event::ModelAsked {
+                round: *round,
+                messages: messages.len(),
+                model: model.clone(),
+            },
+            Effect::Summarise { end, model, .. } => Event::SummaryAsked {
+                messages: *end,
+                model: model.clone(),
+            },
+            Effect::RunTool {
+                call,
+                tool,
+                class,
+                approval,
+                watched: _,
+                expect: _,
+            } => Event::ToolStarted {
+                call: call.get().id.clone(),
+                tool: (*tool).to_owned(),
+                class: *class,
+                approval: approval.clone(),
+            },
+            Effect::Await { call } => Event::ToolAwaited {
+                call: call.id.clone(),
+            },
+            Effect::Send { outgoing } => Event::SendStarted {
+                send: outgoing.send,
+                kind: outgoing.kind,
+                text: outgoing.text.clone(),
+            },
+            Effect::Checkpoint { number, moment, .. } => Event::CheckpointStarted {
+                number: *number,
+                moment: *moment,
+            },
+            Effect::PutBack {
+                way, from, force, ..
+            } => Event::PutBackStarted {
+                way: *way,
+                force: *force,
+                from: from.clone(),
+            },
+            Effect::Diff { .. } => Event::DiffStarted,
+            Effect::Stop => Event::StopAsked,
+        }
+    }
+}
