@@ -46,7 +46,7 @@ pub struct Edit {
     /// Exact text, once in the file; whole lines are best
     #[schemars(length(min = 1))]
     pub search: String,
-    /// Text instead of it; may be empty
+    /// May be empty
     pub replace: String,
 }
 

@@ -83,7 +83,7 @@ def test_the_published_description_accepts_every_request(session):
 
 def test_the_first_request_is_small_and_the_key_is_only_in_its_header(session):
     ran, _, env, entries, bodies = session
-    # Issue 2: under 8 kB with all tools offered.
+    # All tools are offered.
     assert len(json.dumps(bodies[0], ensure_ascii=False, separators=(",", ":")).encode()) < 8_000
     assert c.KEY not in json.dumps(bodies) + ran.everything
     for path in c.pathlib.Path(env["DATA_DIR"]).rglob("*"):
