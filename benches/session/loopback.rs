@@ -50,17 +50,15 @@ pub struct Arrival {
 impl Arrival {
     /// Everything up to the end of the last message: what a provider's cache may recognise next time.
     pub fn prefix(&self) -> &[u8] {
-        let end = br#"],"tools":"#;
-        let at = self
-            .body
-            .windows(end.len())
-            .rposition(|window| window == end);
-        &self.body[..at.expect("messages come before tools")]
+        let end = b"]}";
+        self.body
+            .strip_suffix(end)
+            .expect("a request ends with its messages")
     }
 }
 
 impl Loopback {
-    /// Calls `echo hi` so many times, then says that it is done.
+    /// Calls `echo hi 1`, `echo hi 2` and so on, for the same call again and again would be stopped; so many times, then says that it is done.
     pub fn answering(calls: usize) -> Self {
         Self::start(calls, usize::MAX, Duration::ZERO)
     }
@@ -181,7 +179,7 @@ type Frames = Vec<Result<Bytes, Infallible>>;
 
 fn call(number: usize) -> Frames {
     let delta = format!(
-        r#"{{"role":"assistant","content":null,"tool_calls":[{{"index":0,"id":"call_{number}","type":"function","function":{{"name":"run_command","arguments":"{{\"command\":\"echo hi\"}}"}}}}]}}"#
+        r#"{{"role":"assistant","content":null,"tool_calls":[{{"index":0,"id":"call_{number}","type":"function","function":{{"name":"run_command","arguments":"{{\"command\":\"echo hi {number}\"}}"}}}}]}}"#
     );
     frames(&delta, "tool_calls")
 }
