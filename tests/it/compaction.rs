@@ -3,12 +3,13 @@
 
 use crate::fake_model::{FakeModel, Next, calls, error, says};
 use crate::program::Program;
+use crate::support;
 use crate::support::{journals, records, texts};
 use journeyman::agent::apply::apply;
 use journeyman::agent::conversation::Wire;
 use journeyman::agent::event::{
-    Answer, Call, CallId, CheckpointTaken, Event, FileChange, Inbound, Names, Opening, Outcome,
-    Reading, Record, Status, Timestamp, TreeId, Usage, WorkspaceRef,
+    Answer, Call, CallId, CheckpointTaken, Event, FileChange, Inbound, Names, Outcome, Reading,
+    Record, Status, Timestamp, TreeId, Usage,
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -115,23 +116,7 @@ struct History {
 
 impl History {
     fn new(notes: Vec<usize>) -> Self {
-        let opening = Opening {
-            format: 1,
-            program: "test".into(),
-            session: "s1".into(),
-            chat: "terminal:test".into(),
-            owner: "ana".into(),
-            workspace: WorkspaceRef {
-                name: "shop".into(),
-                path: "/w/shop".into(),
-            },
-            system: "You work.".into(),
-            prompt_digest: String::new(),
-            policy_digest: String::new(),
-            model: "m".into(),
-            sandbox: String::new(),
-            fork: None,
-        };
+        let opening = support::opening("ana");
         let first = line(1, Event::SessionStarted(Box::new(opening)));
         Self {
             state: State::begin(&first, texts()).expect("an opening"),

@@ -3,11 +3,12 @@
 //! Traces are data (`tests/vectors/loops*.tsv`), run through `step` and `apply` as a session does it, with the journal
 //! read back from its text before every call.
 
+use crate::support;
 use crate::support::{Rig, calls, run_command, says, texts};
 use journeyman::agent::apply::apply;
 use journeyman::agent::event::{
     Answer, By, Call, CallId, CheckpointTaken, EndReason, Event, FileChange, Inbound, Names,
-    Opening, Outcome, Record, Status, Timestamp, TreeId, Via, WorkspaceRef,
+    Outcome, Record, Status, Timestamp, TreeId, Via,
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -98,23 +99,7 @@ fn line(seq: u64, event: Event) -> Record {
 
 impl<'a> Player<'a> {
     fn new(policy: &'a Policy, moves: &'a [Move], play: Play) -> Self {
-        let opening = Opening {
-            format: 1,
-            program: "test".into(),
-            session: "s1".into(),
-            chat: "terminal:test".into(),
-            owner: OWNER.into(),
-            workspace: WorkspaceRef {
-                name: "shop".into(),
-                path: "/w/shop".into(),
-            },
-            system: "You work.".into(),
-            prompt_digest: String::new(),
-            policy_digest: String::new(),
-            model: "m".into(),
-            sandbox: String::new(),
-            fork: None,
-        };
+        let opening = support::opening(OWNER);
         let first = line(1, Event::SessionStarted(Box::new(opening)));
         let state = State::begin(&first, texts()).expect("an opening");
         Self {

@@ -55,6 +55,31 @@ fn tip(folder: &Path, name: &str) -> String {
     git(folder, &["rev-parse", name])
 }
 
+/// Somebody else pushes to the branch, from another repository.
+fn push_another(forge: &Forge, rig: &Rig) {
+    let other = rig.folder.path().join("other");
+    crate::support::make_repository(&other);
+    git(
+        &other,
+        &[
+            "commit",
+            "--quiet",
+            "--allow-empty",
+            "--message",
+            "feat: other",
+        ],
+    );
+    git(
+        &other,
+        &[
+            "push",
+            "--quiet",
+            &forge.repository().display().to_string(),
+            "main:topic",
+        ],
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn asks_before_pushing_and_pushes_what_was_approved() {
     let forge = Forge::start().await;
@@ -139,27 +164,7 @@ async fn says_what_to_do_when_the_remote_refuses() {
         hosting(&forge, TOKEN),
         &[push(json!({})), says("Done.")],
     );
-    let other = behind.folder.path().join("other");
-    crate::support::make_repository(&other);
-    git(
-        &other,
-        &[
-            "commit",
-            "--quiet",
-            "--allow-empty",
-            "--message",
-            "feat: other",
-        ],
-    );
-    git(
-        &other,
-        &[
-            "push",
-            "--quiet",
-            &forge.repository().display().to_string(),
-            "main:topic",
-        ],
-    );
+    push_another(&forge, &behind);
     let outcome = pushed(&mut behind).await;
     assert_eq!(outcome.status, Status::Failed);
     assert!(
@@ -243,27 +248,7 @@ async fn overwrites_no_protected_branch_and_nothing_that_it_has_not_seen() {
         &rig.workspace(),
         &["update-ref", "refs/remotes/origin/main", "main"],
     );
-    let other = rig.folder.path().join("other");
-    crate::support::make_repository(&other);
-    git(
-        &other,
-        &[
-            "commit",
-            "--quiet",
-            "--allow-empty",
-            "--message",
-            "feat: other",
-        ],
-    );
-    git(
-        &other,
-        &[
-            "push",
-            "--quiet",
-            &forge.repository().display().to_string(),
-            "main:topic",
-        ],
-    );
+    push_another(&forge, &rig);
     let before = tip(&forge.repository(), "topic");
     let unseen = pushed(&mut rig).await;
     assert!(

@@ -3,12 +3,12 @@
 //! A world without I/O drives `step`, `apply` and `recovery` as a session does. It keeps its own account of what really
 //! happened, and holds every decision against it. `PROPTEST_CASES` sets how many histories are tried.
 
+use crate::support;
 use crate::support::texts;
 use journeyman::agent::apply::apply;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, EffectClass, Event, Expectation, ExpectedFile, Inbound,
-    Names, Opening, Outcome, Probe, Record, Restored, Status, Timestamp, TreeId, Usage,
-    WorkspaceRef,
+    Names, Outcome, Probe, Record, Restored, Status, Timestamp, TreeId, Usage,
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -168,23 +168,7 @@ struct Simulation {
 
 impl Simulation {
     fn new(resume: Resume) -> Self {
-        let opening = Opening {
-            format: 1,
-            program: "test".into(),
-            session: "s1".into(),
-            chat: "terminal:test".into(),
-            owner: OWNER.into(),
-            workspace: WorkspaceRef {
-                name: "shop".into(),
-                path: "/w/shop".into(),
-            },
-            system: "You work.".into(),
-            prompt_digest: String::new(),
-            policy_digest: String::new(),
-            model: "m".into(),
-            sandbox: String::new(),
-            fork: None,
-        };
+        let opening = support::opening(OWNER);
         let first = line(1, 0, Event::SessionStarted(Box::new(opening)));
         let state = State::begin(&first, texts()).expect("an opening");
         let policy = &SHARED[usize::from(resume == Resume::Auto)];

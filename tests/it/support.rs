@@ -1,6 +1,6 @@
 //! What the tests share: a hub with a recorded model over a real workspace, a real journal, real git and processes.
 
-use journeyman::agent::event::{Event, Inbound, OutgoingKind, Record, Via};
+use journeyman::agent::event::{Event, Inbound, Opening, OutgoingKind, Record, Via, WorkspaceRef};
 use journeyman::agent::state::State;
 use journeyman::agent::texts::{ENGLISH, Texts};
 use journeyman::cli::assemble::{Assembly, assemble, fixed_workspace};
@@ -28,6 +28,27 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// A call of a recorded model.
 pub fn call(tool: &str, arguments: Value) -> Value {
     json!({"tool": tool, "arguments": arguments})
+}
+
+/// The first line of a session that exists in its journal only.
+pub fn opening(owner: &str) -> Opening {
+    Opening {
+        format: 1,
+        program: "test".into(),
+        session: "s1".into(),
+        chat: "terminal:test".into(),
+        owner: owner.into(),
+        workspace: WorkspaceRef {
+            name: "shop".into(),
+            path: "/w/shop".into(),
+        },
+        system: "You work.".into(),
+        prompt_digest: String::new(),
+        policy_digest: String::new(),
+        model: "m".into(),
+        sandbox: String::new(),
+        fork: None,
+    }
 }
 
 /// A reply with calls only.
