@@ -191,12 +191,12 @@ impl World {
                 messages,
                 write_enabled,
             } => {
-                let github = self.has_project(&scene).await;
+                let tools = self.offered(write_enabled, &scene).await;
                 let request = Request {
                     round,
                     model: &model,
                     messages: &messages,
-                    tools: self.offers.pick(write_enabled, github),
+                    tools,
                 };
                 self.ask_model(&request, &scene).await
             }
@@ -207,13 +207,13 @@ impl World {
                 write_enabled,
                 ..
             } => {
-                let github = self.has_project(&scene).await;
+                // Not to be called; without them the provider's cache would not know the rest.
+                let tools = self.offered(write_enabled, &scene).await;
                 let request = Request {
                     round,
                     model: &model,
                     messages: &messages,
-                    // Not to be called; without them the provider's cache would not know the rest.
-                    tools: self.offers.pick(write_enabled, github),
+                    tools,
                 };
                 self.summarise(&request, &scene).await
             }
@@ -381,6 +381,12 @@ impl World {
             ids,
             retry_at,
         }
+    }
+
+    /// The tools of a session's requests.
+    async fn offered(&self, write_enabled: bool, scene: &Scene) -> &RawValue {
+        let github = self.has_project(scene).await;
+        self.offers.pick(write_enabled, github)
     }
 
     /// Whether the session's tools are also those for pull requests. Looked up once: what is offered stays the same.
