@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -375,10 +375,11 @@ async fn undo_takes_back_all_that_a_shell_command_did_and_redo_brings_it_again()
         if in_repository {
             git(&root, &["gc", "--quiet", "--prune=now"]);
         }
-        notice(&mut rig, "/undo").await;
+        let told = notice(&mut rig, "/undo").await;
         let mut now = manifest(&root);
         now.remove(&b"ignored.txt"[..]);
-        assert_eq!(now, before, "git's own cleaning keeps what can be undone");
+        // git's own cleaning keeps what can be undone.
+        assert_eq!(now, before, "{told}");
         let told = notice(&mut rig, "/undo").await;
         assert!(told.contains("nothing to undo"), "{told}");
     }
@@ -413,8 +414,8 @@ async fn undo_goes_back_several_rounds_and_leaves_alone_what_the_person_did() {
         "{told}"
     );
     assert_eq!(text("a.txt").as_deref(), Some("1"), "nothing was touched");
-    notice(&mut rig, "/undo 2 force").await;
-    assert_eq!((text("a.txt"), text("b.txt")), (None, None));
+    let told = notice(&mut rig, "/undo 2 force").await;
+    assert_eq!((text("a.txt"), text("b.txt")), (None, None), "{told}");
     assert_eq!(text("notes.txt").as_deref(), Some("mine"));
     notice(&mut rig, "/redo").await;
     assert_eq!(
@@ -435,6 +436,24 @@ async fn undo_goes_back_several_rounds_and_leaves_alone_what_the_person_did() {
         heard.contains("put the workspace back to before your last 2 round(s)"),
         "{heard}"
     );
+}
+
+#[tokio::test]
+async fn a_file_whose_time_or_permissions_alone_changed_is_undone_without_force() {
+    let mut rig = Rig::new(&[write("a.txt", "1"), write("b.txt", "1"), says("Done.")]);
+    let root = rig.workspace();
+    rig.say("go").await;
+    rig.answer().await;
+    let file = fs::File::options().write(true).open(root.join("a.txt"));
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    file.unwrap().set_modified(old).unwrap();
+    fs::set_permissions(root.join("b.txt"), fs::Permissions::from_mode(0o600)).unwrap();
+    let told = notice(&mut rig, "/undo 2").await;
+    assert!(told.contains("Put back"), "{told}");
+    assert!(!root.join("a.txt").exists() && !root.join("b.txt").exists());
+    let told = notice(&mut rig, "/redo").await;
+    assert!(told.contains("taken back"), "{told}");
+    assert!(root.join("a.txt").exists() && root.join("b.txt").exists());
 }
 
 #[tokio::test]
@@ -531,8 +550,9 @@ async fn an_undo_of_a_gitignore_is_one_and_can_be_taken_back() {
     let told = notice(&mut rig, "/undo").await;
     assert!(told.contains("Put back"), "{told}");
     assert_eq!((a(), root.join("dist/out").exists()), ("old".into(), true));
-    notice(&mut rig, "/redo").await;
-    assert_eq!((a(), root.join("dist/out").exists()), ("new".into(), true));
+    let told = notice(&mut rig, "/redo").await;
+    let is = (a(), root.join("dist/out").exists());
+    assert_eq!(is, ("new".into(), true), "{told}");
 }
 
 #[tokio::test]

@@ -249,6 +249,9 @@ impl Snapshots {
         let call = crate::agent::event::CallId("undo".into());
         let args = ["read-tree", "-m", "-u", &now.0, &target.0];
         let variables = shelf.variables();
+        // A file whose times or permissions alone changed is as it was; `read-tree` would refuse it.
+        let refresh = ["update-index", "-q", "--refresh"];
+        self.git(&refresh, None, &variables).await?;
         let finished = self
             .processes
             .git_with(&call, &self.root, &args, None, &variables)
