@@ -5,13 +5,12 @@
 use super::assemble::make_private;
 use super::{CliError, Exit};
 use crate::config::{ConfigError, Settings};
-use crate::schedule::Schedule;
 use crate::schedule::misfire::Misfire;
+use crate::schedule::{Schedule, Zone};
 use crate::world::clock;
 use crate::world::store::cron::{Job, JobState, NewJob, Run};
 use crate::world::store::{Store, StoreError};
 use chrono::{DateTime, Utc};
-use chrono_tz::Tz;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -144,7 +143,7 @@ impl Add {
                     job.owner
                 ))
             })?;
-        let times: Vec<String> = times.iter().map(DateTime::<Tz>::to_rfc3339).collect();
+        let times: Vec<String> = times.iter().map(DateTime::<Zone>::to_rfc3339).collect();
         if self.json {
             print_json(&serde_json::json!({"id": id, "next": times}))?;
         } else {
@@ -279,7 +278,7 @@ impl Next {
         let times = Schedule::parse(&self.expression, &zone)
             .and_then(|schedule| schedule.upcoming(after, usize::from(self.count)))
             .map_err(|error| CliError::Use(error.to_string()))?;
-        let times: Vec<String> = times.iter().map(DateTime::<Tz>::to_rfc3339).collect();
+        let times: Vec<String> = times.iter().map(DateTime::<Zone>::to_rfc3339).collect();
         if self.json {
             let text = serde_json::to_string(&times)
                 .map_err(|error| CliError::Failed(error.to_string()))?;

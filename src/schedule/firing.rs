@@ -5,15 +5,15 @@
 //! what comes twice fires twice.
 
 use super::fields::Fields;
+use super::zone::Zone;
 use chrono::{DateTime, LocalResult, NaiveDateTime, Offset, TimeDelta, TimeZone, Utc};
-use chrono_tz::Tz;
 
 /// The furthest that clocks are set back today, with room. Only a schedule with a wildcard hour looks back that far.
 const SET_BACK_MAX: TimeDelta = TimeDelta::hours(3);
 /// No zone is further from UTC.
 const OFFSET_MAX: TimeDelta = TimeDelta::hours(26);
 
-pub(super) fn next(fields: &Fields, zone: Tz, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+pub(super) fn next(fields: &Fields, zone: &Zone, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let mut from = local(zone, after);
     if fields.any_hour {
         // Times that are past on the wall come again where the clock is about to be set back.
@@ -36,7 +36,7 @@ pub(super) fn next(fields: &Fields, zone: Tz, after: DateTime<Utc>) -> Option<Da
 }
 
 /// When a time on the wall comes; where it is skipped, the moment after the change.
-pub(super) fn once(time: NaiveDateTime, zone: Tz) -> DateTime<Utc> {
+pub(super) fn once(time: NaiveDateTime, zone: &Zone) -> DateTime<Utc> {
     match zone.from_local_datetime(&time) {
         LocalResult::Single(instant) | LocalResult::Ambiguous(instant, _) => {
             instant.with_timezone(&Utc)
@@ -46,7 +46,7 @@ pub(super) fn once(time: NaiveDateTime, zone: Tz) -> DateTime<Utc> {
 }
 
 fn instants(
-    zone: Tz,
+    zone: &Zone,
     time: NaiveDateTime,
     elapsed: bool,
 ) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
@@ -64,7 +64,7 @@ fn instants(
 }
 
 /// The first second at which the clock shows more than a time that it skips.
-fn after_gap(time: NaiveDateTime, zone: Tz) -> DateTime<Utc> {
+fn after_gap(time: NaiveDateTime, zone: &Zone) -> DateTime<Utc> {
     let mut before = (time - OFFSET_MAX).and_utc().timestamp();
     let mut after = (time + OFFSET_MAX).and_utc().timestamp();
     while after - before > 1 {
@@ -81,7 +81,7 @@ fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(seconds, 0).unwrap_or(DateTime::<Utc>::MAX_UTC)
 }
 
-fn local(zone: Tz, instant: DateTime<Utc>) -> NaiveDateTime {
+fn local(zone: &Zone, instant: DateTime<Utc>) -> NaiveDateTime {
     let utc = instant.naive_utc();
     utc + zone.offset_from_utc_datetime(&utc).fix()
 }

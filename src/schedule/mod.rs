@@ -11,9 +11,12 @@ mod fields;
 mod firing;
 /// What is due after a time without a look.
 pub mod misfire;
+/// Time zones.
+mod zone;
+
+pub use zone::Zone;
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
-use chrono_tz::Tz;
 use fields::Fields;
 use std::fmt;
 use thiserror::Error;
@@ -63,7 +66,7 @@ pub enum ScheduleError {
 #[derive(Debug, Clone)]
 pub struct Schedule {
     text: String,
-    zone: Tz,
+    zone: Zone,
     kind: Kind,
 }
 
@@ -111,8 +114,8 @@ impl Schedule {
         Ok(Self { text, zone, kind })
     }
 
-    pub fn zone(&self) -> Tz {
-        self.zone
+    pub fn zone(&self) -> &Zone {
+        &self.zone
     }
 
     /// Fires once and never again.
@@ -123,9 +126,9 @@ impl Schedule {
     /// The first firing after an instant, or `None` where there is none any more. `anchor` is what `every` counts from.
     pub fn next(&self, after: DateTime<Utc>, anchor: DateTime<Utc>) -> Option<DateTime<Utc>> {
         match &self.kind {
-            Kind::Fields(fields) => firing::next(fields, self.zone, after),
+            Kind::Fields(fields) => firing::next(fields, &self.zone, after),
             Kind::At(local) => {
-                Some(firing::once(*local, self.zone)).filter(|instant| *instant > after)
+                Some(firing::once(*local, &self.zone)).filter(|instant| *instant > after)
             }
             Kind::Every(step) => {
                 let passed = (after - anchor)
@@ -145,7 +148,7 @@ impl Schedule {
         &self,
         after: DateTime<Utc>,
         count: usize,
-    ) -> Result<Vec<DateTime<Tz>>, ScheduleError> {
+    ) -> Result<Vec<DateTime<Zone>>, ScheduleError> {
         let mut times = Vec::new();
         let mut last = after;
         while times.len() < count {
@@ -175,8 +178,8 @@ impl fmt::Display for Schedule {
 ///
 /// # Errors
 /// [`ScheduleError::Zone`].
-pub fn read_zone(said: &str) -> Result<Tz, ScheduleError> {
-    said.parse().map_err(|_| ScheduleError::Zone {
+pub fn read_zone(said: &str) -> Result<Zone, ScheduleError> {
+    Zone::named(said).ok_or_else(|| ScheduleError::Zone {
         said: said.to_owned(),
     })
 }

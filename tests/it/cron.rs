@@ -125,22 +125,22 @@ fn changes_of_the_clock_follow_the_rule() {
     }
 }
 
-/// Zones with an odd year each.
+/// Zones with an odd year each, past ones: the walk has tables of its own (chrono-tz), and those age.
 const ODD: &[(&str, i32)] = &[
-    ("Australia/Lord_Howe", 2026),
-    ("Asia/Kathmandu", 2026),
-    ("Africa/Casablanca", 2026),
+    ("Australia/Lord_Howe", 2025),
+    ("Asia/Kathmandu", 2025),
+    ("Africa/Casablanca", 2025),
     ("Pacific/Apia", 2011),
     ("America/Sao_Paulo", 2018),
-    ("America/St_Johns", 2026),
+    ("America/St_Johns", 2025),
     ("America/St_Johns", 2010),
-    ("Antarctica/Troll", 2026),
-    ("Europe/Dublin", 2026),
-    ("America/New_York", 2026),
-    ("Pacific/Chatham", 2026),
-    ("America/Santiago", 2026),
+    ("Antarctica/Troll", 2025),
+    ("Europe/Dublin", 2025),
+    ("America/New_York", 2025),
+    ("Pacific/Chatham", 2025),
+    ("America/Santiago", 2025),
     ("Africa/Cairo", 2024),
-    ("Asia/Gaza", 2026),
+    ("Asia/Gaza", 2025),
 ];
 
 /// A field as the walk understands it: numbers spelled out, or a star with a step.
