@@ -59,6 +59,9 @@ impl Ticker {
     /// # Errors
     /// [`StoreError`]: the rest is done at the next tick.
     pub async fn tick(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        if !self.store().may_hold_jobs() {
+            return Ok(());
+        }
         if !self.taken_over {
             self.take_over(now).await?;
             self.taken_over = true;

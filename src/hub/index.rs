@@ -18,14 +18,18 @@ impl Hub {
     /// # Errors
     /// As [`Hub::recover`].
     pub fn index(&self) -> Result<Vec<(String, JournalError)>, DeliverError> {
-        self.surface.store.check()?;
-        let known = self.surface.store.known()?;
         let fail = |source| DeliverError::Read {
             path: self.sessions_dir.clone(),
             source,
         };
+        let mut entries = fs::read_dir(&self.sessions_dir).map_err(fail)?.peekable();
+        if entries.peek().is_none() && self.surface.store.is_absent() {
+            return Ok(Vec::new());
+        }
+        self.surface.store.check()?;
+        let known = self.surface.store.known()?;
         let mut damaged = Vec::new();
-        for entry in fs::read_dir(&self.sessions_dir).map_err(fail)? {
+        for entry in entries {
             let path = entry.map_err(fail)?.path();
             let Some(session) = path
                 .file_name()

@@ -69,7 +69,7 @@ use snapshot::Order;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use store::Store;
 use tokio_util::sync::CancellationToken;
@@ -98,38 +98,17 @@ pub struct World {
     pub offers: Offers,
 }
 
-/// The tools as the model sees them: the same bytes with every request.
-pub struct Offers {
-    reading: Box<RawValue>,
-    all: Box<RawValue>,
-    /// The same, for a project on GitHub.
-    reading_github: Box<RawValue>,
-    all_github: Box<RawValue>,
-}
-
-impl Default for Offers {
-    fn default() -> Self {
-        let raw = |write, github| {
-            serde_json::value::to_raw_value(&tools::offered(write, github))
-                .expect("BUG: schemas serialise")
-        };
-        Self {
-            reading: raw(false, false),
-            all: raw(true, false),
-            reading_github: raw(false, true),
-            all_github: raw(true, true),
-        }
-    }
-}
+/// The tools as the model sees them: made with the first request that offers them, the same bytes with every later one.
+#[derive(Default)]
+pub struct Offers([OnceLock<Box<RawValue>>; 4]);
 
 impl Offers {
     fn pick(&self, write_enabled: bool, github: bool) -> &RawValue {
-        match (write_enabled, github) {
-            (false, false) => &self.reading,
-            (true, false) => &self.all,
-            (false, true) => &self.reading_github,
-            (true, true) => &self.all_github,
-        }
+        let kind = usize::from(write_enabled) * 2 + usize::from(github);
+        self.0[kind].get_or_init(|| {
+            serde_json::value::to_raw_value(&tools::offered(write_enabled, github))
+                .expect("BUG: schemas serialise")
+        })
     }
 }
 

@@ -228,6 +228,11 @@ impl Store {
         })
     }
 
+    /// Whether a job was ever added; where none was, there is no need to open the database for one.
+    pub fn may_hold_jobs(&self) -> bool {
+        damage::owned_mark(&self.path).exists()
+    }
+
     /// Runs that are claimed or under way, the earliest slot first.
     ///
     /// # Errors

@@ -109,7 +109,7 @@ pub(super) fn mark_owned(path: &Path) -> io::Result<()> {
     }
 }
 
-fn owned_mark(path: &Path) -> PathBuf {
+pub(super) fn owned_mark(path: &Path) -> PathBuf {
     with_suffix(path, ".owned")
 }
 
