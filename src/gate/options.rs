@@ -82,7 +82,7 @@ fn level<'p>(
     while at < words.len() {
         let word = &words[at];
         at += 1;
-        if !options_over && word.text == "--" {
+        if !options_over && word.text == "--" && !spec.options.contains_key("--") {
             options_over = true;
             continue;
         }
@@ -256,10 +256,11 @@ fn cluster(spec: &ProgramSpec, word: &Word, rest: &[Word], reading: &mut Reading
         let after = at + letter.len_utf8();
         let attached = (after < word.text.len()).then(|| word.tail(after));
         match spec.options.get(&name).map(|opt| opt.takes) {
+            None if spec.numbers && letter.is_ascii_digit() => {}
             None => {
                 reading.options.push(name);
                 unknown(spec, &word.text, reading);
-                reading.files.extend(attached);
+                suspect(spec, dash, attached, rest, reading);
                 return Step::Took(0);
             }
             Some(Takes::Nothing) => note(spec, &name, reading),
@@ -271,6 +272,32 @@ fn cluster(spec: &ProgramSpec, word: &Word, rest: &[Word], reading: &mut Reading
         }
     }
     if inline { Step::Inline } else { Step::Took(0) }
+}
+
+/// What follows an unknown letter: its value, or more letters, of which the last may take the next word. Each counts.
+fn suspect(
+    spec: &ProgramSpec,
+    dash: &str,
+    attached: Option<Word>,
+    rest: &[Word],
+    reading: &mut Reading<'_>,
+) {
+    let Some(attached) = attached else { return };
+    for letter in attached.text.chars() {
+        let name = format!("{dash}{letter}");
+        let Some(opt) = spec.options.get(&name) else {
+            continue;
+        };
+        note(spec, &name, reading);
+        match opt.takes {
+            Takes::Nothing | Takes::Attached => {}
+            Takes::Shell | Takes::Inline => reading.texts.extend(rest.first().cloned()),
+            Takes::Text | Takes::Path | Takes::Module | Takes::Command => {
+                reading.files.extend(rest.first().cloned())
+            }
+        }
+    }
+    reading.files.push(attached);
 }
 
 fn unknown(spec: &ProgramSpec, name: &str, reading: &mut Reading<'_>) {
@@ -285,6 +312,12 @@ fn note(spec: &ProgramSpec, name: &str, reading: &mut Reading<'_>) {
     if spec.options.get(name).is_some_and(|opt| opt.asks) {
         reading.asking.push(name.to_owned());
     }
+}
+
+/// `html:FOLDER`, as pytest's `--cov-report` takes it.
+fn behind_colon(value: &Word) -> Option<Word> {
+    let at = value.text.find(':')?;
+    (!value.text[at..].starts_with("://")).then(|| value.tail(at + 1))
 }
 
 /// An option known by name, with the value that is attached to it or follows.
@@ -312,6 +345,7 @@ fn take(
         }
         Takes::Inline => Step::Inline,
         Takes::Path => {
+            reading.files.extend(value.as_ref().and_then(behind_colon));
             reading.files.extend(value);
             Step::Took(taken)
         }

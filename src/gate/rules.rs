@@ -10,6 +10,9 @@ use crate::gate::policy::{GatePolicy, PolicyError, error, matches_glob};
 use crate::gate::shell;
 use serde::Deserialize;
 
+/// What makes a quoted word a pattern for a program that matches names itself, such as git.
+const PATTERN_SIGNS: [char; 3] = ['*', '?', '['];
+
 /// A rule as written in the file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,7 +32,7 @@ pub struct RuleText {
     /// An operand that names a protected branch.
     #[serde(default)]
     protected_branch: bool,
-    /// An operand that is an existing file.
+    /// An operand that is an existing file, or a pattern that the program itself may find one for.
     #[serde(default)]
     existing_file: bool,
     decision: Decision,
@@ -110,7 +113,7 @@ impl Rule {
             when.push_str(", and an operand names a protected branch");
         }
         if self.existing_file {
-            when.push_str(", and an operand is an existing file");
+            when.push_str(", and an operand is an existing file, or a pattern for such");
         }
         Explanation {
             rule: self.id.clone(),
@@ -156,7 +159,7 @@ impl Rule {
                 }))
             && (!self.protected_branch
                 || any(&|operand| names_branch(operand, &policy.settings.protected_branches)))
-            && (!self.existing_file || any(exists))
+            && (!self.existing_file || any(&|path| exists(path) || path.contains(PATTERN_SIGNS)))
     }
 
     /// How many operands belong to the program's name; `None` if it is about another program.

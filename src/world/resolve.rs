@@ -57,6 +57,10 @@ fn absolute(written: &str, root: &Path, home: Option<&Path>) -> PathBuf {
         (Some(rest), Some(home)) if rest.starts_with('/') => {
             home.join(rest.trim_start_matches('/'))
         }
+        // Somebody's home folder, or `~+` and `~-`: unless a file is really called so, it leads away.
+        (Some(rest), _) if rest.contains('/') && root.join(written).symlink_metadata().is_err() => {
+            Path::new("/").join(written)
+        }
         _ => root.join(written),
     }
 }
@@ -141,7 +145,8 @@ fn program_fact(name: &str, root: &Path, surroundings: &Surroundings) -> Program
     let found = surroundings
         .path
         .iter()
-        .map(|folder| folder.join(name))
+        // A relative folder of `PATH` is looked up where the command runs.
+        .map(|folder| root.join(folder).join(name))
         .find(|path| is_executable(path));
     match found {
         Some(path) => judge_program(&path, root),
