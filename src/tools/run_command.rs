@@ -21,6 +21,17 @@ const BACKGROUND_MAX_S: u64 = 30 * 60;
 /// Processes in the background, of one session, that run at the same time.
 const BACKGROUND_PROCESSES_MAX: usize = 5;
 
+/// Subcommands of git that are there to change its configuration.
+const SETTLING: &[&str] = &[
+    "config",
+    "init",
+    "lfs",
+    "maintenance",
+    "remote",
+    "sparse-checkout",
+    "submodule",
+];
+
 pub const TOOL: Tool = Tool {
     name: "run_command",
     about: include_str!("../../prompts/tools/run_command.md"),
@@ -137,15 +148,20 @@ fn launch(approved: &Approved<Args>, reach: &Reach) -> Result<Launch, String> {
         }
     };
     let by_person = approved.by() == Authority::Person;
-    // Its argv was shown, and is all that runs: `git config` and `git remote add` may do what they are for.
-    let is_git = program == "git" && matches!(approved.runnable(), Some(Runnable::Argv(_)));
+    // Its argv was shown: `git config` and `git remote add` may do what they are for. Others may run hooks.
+    let is_argv = matches!(approved.runnable(), Some(Runnable::Argv(_)));
+    let settles = is_argv
+        && program == "git"
+        && args
+            .first()
+            .is_some_and(|name| SETTLING.contains(&name.as_str()));
     Ok(Launch {
         needs: Needs {
             network: by_person,
             // A hook in the workspace could carry them away.
             credentials: false,
         },
-        guard_git: !(by_person && is_git),
+        guard_git: !(by_person && settles),
         program,
         args,
         cwd: reach.workspace.root().into(),

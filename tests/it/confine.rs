@@ -307,6 +307,9 @@ async fn neither_the_kernel_nor_others_are_in_reach() {
         ("settime", "EPERM"),
         ("handle", "EPERM"),
         ("vmread", "EPERM"),
+        ("prlimit", "EPERM"),
+        ("own-limit", "ok"),
+        ("descriptors", "ok"),
         ("x32", "ENOSYS"),
         ("inet", "EACCES"),
         ("inet6", "EACCES"),
@@ -446,6 +449,11 @@ async fn hooks_and_configuration_of_git_stay_as_they_were() {
         "rm .git/config && mkdir .git/config && touch .git/config/x",
         "mkdir .git/hooks/folder; ln -s $OUT .git/hooks/post-merge",
         "chmod 777 .git/hooks/commit-msg .git/config",
+        "cp -r .git/. evil; echo ../evil > .git/commondir",
+        "ln -s $OUT/marker .git/commondir",
+        "for i in $(seq 300); do echo evil > .git/hooks/$i; done; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/*",
+        "head -c 1100000 /dev/zero > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
+        "head -c 1100000 /dev/zero >> .git/config; echo evil > .git/hooks/pre-push",
     ] {
         let finished = cage.bash(attempt).await;
         let remark = finished.remark.unwrap_or_default();
@@ -513,6 +521,30 @@ async fn a_linked_worktree_may_commit_and_a_made_up_one_opens_nothing() {
         .bash("echo evil > $(git rev-parse --git-common-dir)/hooks/pre-commit")
         .await;
     assert!(finished.remark.is_some() && !main.join(".git/hooks/pre-commit").exists());
+    let own = |name: &str| fs::read_to_string(main.join(".git/worktrees/work").join(name)).ok();
+    let pointer = || fs::read_to_string(work.join(".git")).ok();
+    let before = (own("commondir"), own("config.worktree"), pointer());
+    for attempt in [
+        "echo /tmp > $(git rev-parse --git-dir)/commondir",
+        "echo evil > $(git rev-parse --git-dir)/config.worktree",
+        "echo gitdir: evil > .git",
+        "rm .git; mkdir .git; echo x > .git/config",
+        "for i in $(seq 300); do mkdir $(git rev-parse --git-common-dir)/worktrees/$i; done; echo /tmp > $(git rev-parse --git-dir)/commondir",
+    ] {
+        let finished = cage.bash(attempt).await;
+        assert!(
+            finished
+                .remark
+                .is_some_and(|remark| remark.contains("Put back")),
+            "{attempt}"
+        );
+        assert_eq!(
+            (own("commondir"), own("config.worktree"), pointer()),
+            before,
+            "{attempt}"
+        );
+    }
+    git(&work, &["status"]);
     cage.fails("echo x > ../main/notes.txt").await;
     let outside = cage.path("outside");
     fs::write(work.join(".git"), format!("gitdir: {}", outside.display())).expect("a file");

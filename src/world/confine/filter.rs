@@ -137,6 +137,9 @@ fn refused(reachable: Reachable) -> Result<Rules, String> {
         .iter()
         .map(|trick| rule(&[(1, SeccompCmpOp::Eq, *trick)]));
     rules.insert(libc::SYS_ioctl, tricks.collect::<Result<_, _>>()?);
+    // Limits of other processes of the user: 0 stands for the caller itself.
+    let of_others = rule(&[(0, SeccompCmpOp::Ne, 0)])?;
+    rules.insert(libc::SYS_prlimit64, vec![of_others]);
     if truncates(reachable) {
         refuse_truncation(&mut rules)?;
     }
