@@ -4,7 +4,7 @@ use crate::agent::checkpoints::Way;
 use crate::agent::command::{self, ChatCommand, Said, looks_like_code};
 use crate::agent::event::{By, EndReason, Event, Inbound, OpenQuestion, Reading, Via};
 use crate::agent::money;
-use crate::agent::state::{Phase, Question, State, Turn};
+use crate::agent::state::{Outgoing, Phase, Question, State, Turn};
 use crate::agent::step::Policy;
 use crate::agent::wording;
 use crate::gate::{Reply, read_reply};
@@ -148,6 +148,10 @@ fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
         if reply.is_none() && message.via == Via::Reaction {
             return Some(taken(message, Reading::Ignored, None));
         }
+        if reply == Some(Reply::Yes) && is_unseen(state, message, question) {
+            let reply = say(state, "unseen_question", &[("code", &question.approval)]);
+            return Some(taken(message, Reading::Ignored, Some(reply)));
+        }
         return Some(match reply {
             Some(Reply::Yes) => Event::ApprovalGiven {
                 approval: question.approval.clone(),
@@ -199,6 +203,15 @@ fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
         )),
         None => Some(taken(message, Reading::Objective, None)),
     }
+}
+
+/// Whether its message has not even been tried since, so that a yes was meant for something else: the answer before, sent
+/// twice. A flag answers everything.
+fn is_unseen(state: &State, message: &Inbound, question: &Question) -> bool {
+    let waits = |outgoing: &Outgoing| {
+        outgoing.approval.as_ref() == Some(&question.approval) && !outgoing.sending
+    };
+    message.via != Via::Flag && state.outbox.iter().any(waits)
 }
 
 /// A reaction or a quote names the message that it is about; what names none is about the open question.

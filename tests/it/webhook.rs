@@ -1,6 +1,7 @@
 //! The front door: what a webhook may say, and that nothing of a bad one is lost or believed.
 
 use crate::support::{PATIENCE, make_repository};
+use journeyman::agent::state::State;
 use journeyman::cli::assemble::{Assembly, assemble, project_workspace};
 use journeyman::config::{Settings, WhatsApp};
 use journeyman::doors::server;
@@ -378,6 +379,46 @@ async fn graph_failing_for_long_keeps_the_answer_to_send_it_later() {
         .await
         .expect("it is kept");
     assert_eq!(text, "Patience.");
+}
+
+/// The yes to the question before, sent twice, must not answer the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_yes_to_a_question_that_nobody_could_see_is_none() {
+    let asks =
+        json!({"calls": [{"tool": "run_command", "arguments": {"command": "touch proof.txt"}}]});
+    let front = Front::new(json!([asks, {"text": "Done."}])).await;
+    front.graph.control.fail_next(1_000, 503, None);
+    front.says("wamid.1", "make it").await;
+    let hub = &front.assembly.hub;
+    let state = async |wanted: &dyn Fn(&State) -> bool| {
+        let look = async {
+            loop {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                let sessions = hub.surface().store.sessions().expect("the table");
+                let id = sessions.first().map(|session| session.id.clone());
+                let seen = id.and_then(|id| hub.peek(&id).ok());
+                if let Some(state) = seen.filter(|state| wanted(state)) {
+                    return state;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, look)
+            .await
+            .expect("it comes")
+    };
+    let failed = |state: &State| state.outbox.front().is_some_and(|one| one.due.is_some());
+    state(&|state| state.question().is_some() && failed(state)).await;
+    front.says("wamid.2", "yes").await;
+    let told = |state: &State| {
+        state
+            .outbox
+            .iter()
+            .any(|one| one.text.starts_with("That came before"))
+    };
+    let after = state(&told).await;
+    assert!(after.question().is_some(), "it is still open");
+    front.says("wamid.3", "/approve").await;
+    state(&|state| state.question().is_none()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
