@@ -19,21 +19,39 @@ static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
     let shapes = [
         r"\bgh[pousr]_[A-Za-z0-9]{20,}",
         r"\bgithub_pat_[A-Za-z0-9_]{20,}",
-        r"\bglpat-[A-Za-z0-9_-]{20,}",
+        r"\bgl(?:pat|ptt|dt|rt|soat|cbt|ft|agent)-[A-Za-z0-9_-]{20,}",
         r"\bsk-[A-Za-z0-9_-]{20,}",
-        r"\bxox[abprs]-[A-Za-z0-9-]{10,}",
+        r"\b(?:[sr]k_(?:live|test)|whsec)_[A-Za-z0-9+/=]{16,}",
+        r"\bxox[abeprs]-[A-Za-z0-9-]{10,}",
+        r"\bxapp-[A-Za-z0-9-]{20,}",
+        r"\bnpm_[A-Za-z0-9]{36}",
+        r"\bpypi-[A-Za-z0-9_-]{50,}",
+        r"\bhf_[A-Za-z0-9]{30,}",
+        r"\bdop_v1_[0-9a-f]{64}",
+        r"\bya29\.[A-Za-z0-9_-]{20,}",
+        r"\bEAA[A-Za-z0-9]{60,}",
+        r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
+        r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}",
+        r"\bAGE-SECRET-KEY-1[0-9A-Z]{50,}",
         r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
         r"\bAIza[0-9A-Za-z_-]{35}",
         r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
+        // The rest of one whose beginning was cut off.
+        r"(?:[A-Za-z0-9+/=]+\r?\n)+-----END [A-Z ]*PRIVATE KEY-----",
     ];
     Regex::new(&shapes.join("|")).expect("BUG: the shapes are a valid expression, a test says so")
 });
 
-/// `https://user:password@host` and `Authorization: Bearer …`: only the secret part goes.
+/// `https://user:password@host`, `Authorization: Bearer …`, `"x-api-key": "…"`: only the secret part goes.
 static EMBEDDED: LazyLock<Regex> = LazyLock::new(|| {
-    let address = r"(?P<address>://[^/\s:@]+:)[^\s@/]+@";
-    let header = r"(?P<header>(?i:authorization:\s*(?:bearer|basic|token)\s+))[^\s'\x22]{4,}";
+    let address = r"(?P<address>://[^/\s:@]*:)[^\s/]+@";
+    let is = r"['\x22]?\s*[:=]\s*['\x22]?";
+    let scheme = format!(r"authorization{is}(?:bearer|basic|token)\s+");
+    let key = format!(
+        r"\b(?:x-api-key|api-key|x-auth-token|private-token|aws_secret_access_key|aws_session_token){is}"
+    );
+    let header = format!(r"(?P<header>(?i:{scheme}|{key}))[^\s'\x22]{{4,}}");
     let shapes = format!("{address}|{header}");
     Regex::new(&shapes).expect("BUG: the shapes are a valid expression, a test says so")
 });
@@ -143,6 +161,22 @@ mod tests {
                 "a\n[masked]\nb",
             ),
             ("-----BEGIN PRIVATE KEY-----\ncut off", "[masked]"),
+            (
+                "[900 bytes omitted]\nMIIEabc/+=\nxyz=\n-----END PRIVATE KEY-----\nb",
+                "[900 bytes omitted]\n[masked]\nb",
+            ),
+            ("sk_live_0123456789abcdefghij", "[masked]"),
+            ("npm_0123456789abcdefghijABCDEFGHIJ012345", "[masked]"),
+            ("url=https://:pa@ss@host/x", "url=https://:[masked]@host/x"),
+            (
+                "{\"Authorization\": \"Bearer abc.def-ghi\"}",
+                "{\"Authorization\": \"Bearer [masked]\"}",
+            ),
+            ("-H 'X-Api-Key: 0123abcd'", "-H 'X-Api-Key: [masked]'"),
+            (
+                "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG",
+                "AWS_SECRET_ACCESS_KEY=[masked]",
+            ),
         ] {
             assert_eq!(masked(text), expected);
         }
@@ -156,6 +190,11 @@ mod tests {
             "task-0123456789",
             "risk-free",
             "commit 0b206409ba2745",
+            "git push git@github.com:me/x.git",
+            "sk_alive npm_config_cache pypi-server hf_token EAAx",
+            "https://example.com:8080/a?to=me@example.com",
+            "fn set_api_key(api_key: &str)",
+            "aGVsbG8=\n-----END CERTIFICATE-----",
         ] {
             assert_eq!(masked(text), text);
         }
