@@ -5,6 +5,8 @@
 
 /// What is known of the outside, before and after a call.
 mod abroad;
+/// Requests to the model.
+mod asking;
 /// Trees of the workspace.
 mod checkpoint;
 /// Time and fresh names.
@@ -23,6 +25,8 @@ mod keeper;
 mod left;
 /// One writer a data folder.
 pub mod lock;
+/// What a decision must know of the outside.
+mod looks;
 /// Who answers.
 pub mod model;
 /// HTTP clients.
@@ -48,28 +52,27 @@ pub mod store;
 /// The one file opening.
 pub mod workspace;
 
-use crate::agent::event::{
-    Answer, Call, CallId, Event, Expectation, Outcome, Probe, Status, Usage,
-};
+pub use asking::Offers;
+
+use crate::agent::event::{Call, CallId, Event, Expectation, Outcome, Status};
 use crate::agent::mask::Masks;
 use crate::agent::money::Price;
 use crate::agent::state::Outgoing;
 use crate::agent::step::{Effect, Look, Policy};
 use crate::doors::Channels;
-use crate::gate::{self, Approved, Destination, GatePolicy};
+use crate::gate::{Approved, GatePolicy};
 use crate::tools::{self, Action, Reach};
 use confine::Sandbox;
-use model::{Delta, Model, ModelError, Patience, Request};
+use model::{Delta, Model, Patience, Request};
 use outputs::Outputs;
 use process::Processes;
 use remote::{Hosting, Remote};
 use resolve::Surroundings;
-use serde_json::value::RawValue;
 use snapshot::Order;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 use store::Store;
 use tokio_util::sync::CancellationToken;
@@ -96,20 +99,6 @@ pub struct World {
     pub outline: crate::outline::Limits,
     /// The wire form of the tools, for reading only and for all.
     pub offers: Offers,
-}
-
-/// The tools as the model sees them: made with the first request that offers them, the same bytes with every later one.
-#[derive(Default)]
-pub struct Offers([OnceLock<Box<RawValue>>; 4]);
-
-impl Offers {
-    fn pick(&self, write_enabled: bool, github: bool) -> &RawValue {
-        let kind = usize::from(write_enabled) * 2 + usize::from(github);
-        self.0[kind].get_or_init(|| {
-            serde_json::value::to_raw_value(&tools::offered(write_enabled, github))
-                .expect("BUG: schemas serialise")
-        })
-    }
 }
 
 /// Where one session's effects happen.
@@ -234,51 +223,6 @@ impl World {
         }
     }
 
-    async fn ask_model(&self, request: &Request<'_>, scene: &Scene) -> Event {
-        let show = |delta| (scene.show)(delta);
-        let asked = self.model.ask(request, self.patience, &show);
-        let Some(answered) = scene.cancel.run_until_cancelled(asked).await else {
-            return stopped(request.round);
-        };
-        match answered {
-            Ok(answer) => Event::ModelAnswered {
-                round: request.round,
-                answer: Answer {
-                    cost_micros: self.price.and_then(|price| price.cost(answer.usage)),
-                    ..answer
-                },
-            },
-            Err((error, attempts)) => no_answer(request.round, &error, attempts),
-        }
-    }
-
-    /// Notes are nothing that the person sees being written. Without an answer the turn fails and can be resumed; only
-    /// what would be refused again is done without notes.
-    async fn summarise(&self, request: &Request<'_>, scene: &Scene) -> Event {
-        let show = |_| ();
-        let asked = self.model.ask(request, self.patience, &show);
-        let Some(answered) = scene.cancel.run_until_cancelled(asked).await else {
-            return stopped(request.round);
-        };
-        match answered {
-            Ok(answer) => Event::SummaryGiven {
-                text: answer.text,
-                cost_micros: self.price.and_then(|price| price.cost(answer.usage)),
-                usage: answer.usage,
-                attempts: answer.attempts,
-                error: None,
-            },
-            Err((error, attempts)) if error.is_about_the_request() => Event::SummaryGiven {
-                text: String::new(),
-                usage: Usage::default(),
-                cost_micros: Some(0),
-                attempts,
-                error: Some(error.to_string()),
-            },
-            Err((error, attempts)) => no_answer(request.round, &error, attempts),
-        }
-    }
-
     async fn run_tool(
         &self,
         call: Approved<Call>,
@@ -362,26 +306,6 @@ impl World {
         }
     }
 
-    /// The tools of a session's requests.
-    async fn offered(&self, write_enabled: bool, scene: &Scene) -> &RawValue {
-        let github = self.has_project(scene).await;
-        self.offers.pick(write_enabled, github)
-    }
-
-    /// Whether the session's tools are also those for pull requests. Looked up once: what is offered stays the same.
-    async fn has_project(&self, scene: &Scene) -> bool {
-        let (Some(workspace), Some(_)) = (&scene.workspace, &self.hosting.token) else {
-            return false;
-        };
-        let looked = async {
-            let processes = self.processes(workspace, scene.cancel.clone());
-            let call = CallId("0".into());
-            let remote = self.remote(&processes, &call, workspace);
-            matches!(remote.project().await, Destination::Known(_))
-        };
-        *workspace.notes().project.get_or_init(|| looked).await
-    }
-
     fn remote<'a>(
         &'a self,
         processes: &'a Processes,
@@ -394,104 +318,6 @@ impl World {
             root: workspace.root(),
             hosting: &self.hosting,
         }
-    }
-
-    async fn find_out(
-        &self,
-        look: Look,
-        policy: &GatePolicy,
-        workspace: &Result<Workspace, String>,
-        journal: &Path,
-    ) -> Event {
-        let session = journal.file_stem().unwrap_or_default().to_string_lossy();
-        let outputs = Outputs::of(&self.data_dir, &session);
-        match (look, workspace) {
-            (Look::Chain { message }, _) => verify(message, journal),
-            (Look::Examine { call, touches }, Ok(workspace)) => {
-                let wants = gate::wants(policy, &touches);
-                let mut facts = resolve::facts(&wants, workspace.root(), &self.surroundings);
-                let processes = self.processes(workspace, CancellationToken::new());
-                let remote = self.remote(&processes, &call.id, workspace);
-                abroad::look_up(&remote, &wants, &mut facts).await;
-                let outside = abroad::expectation(&session, &call, &touches, &facts);
-                // A patch over large files takes its time: messages are taken meanwhile.
-                let (asked, place) = (call.clone(), workspace.clone());
-                let inside = tokio::task::spawn_blocking(move || expectation(&asked, &place));
-                let expect = inside.await.unwrap_or_default().or(outside);
-                if expect.as_ref().is_some_and(|expect| expect.spool.is_some())
-                    && let Err(error) = outputs.make()
-                {
-                    let outcome = Outcome::failed(format!(
-                        "Not run: its output cannot be kept in {}: {error}",
-                        self.data_dir.display()
-                    ));
-                    return Event::ToolFinished {
-                        call: call.id,
-                        outcome,
-                    };
-                }
-                Event::CallExamined {
-                    expect,
-                    call: call.id,
-                    facts,
-                }
-            }
-            (Look::Probe { call, expect }, Ok(workspace)) => {
-                let processes = self.processes(workspace, CancellationToken::new());
-                let reach = Reach {
-                    session: session.into_owned(),
-                    workspace: workspace.clone(),
-                    processes,
-                    outputs,
-                    hosting: self.hosting.clone(),
-                    expect,
-                    outline: self.outline,
-                };
-                let probe = probe::probe(&call, &reach).await;
-                Event::CallProbed { call, probe }
-            }
-            (Look::Tree { call }, Ok(workspace)) => {
-                let tree = self.tree(&session, workspace).await;
-                Event::TreeSeen { call, tree }
-            }
-            (Look::Spend { month, session }, _) => {
-                let spent = self.store.spent_elsewhere(&month, &session);
-                if let Err(error) = &spent {
-                    tracing::warn!(%error, "the month's spend is not known");
-                }
-                Event::SpendSeen {
-                    month,
-                    elsewhere: spent.ok(),
-                }
-            }
-            // Where the workspace cannot be opened, a call fails, a doubt stays one, and nothing is known of its state.
-            (Look::Examine { call, .. }, Err(why)) => Event::ToolFinished {
-                call: call.id,
-                outcome: Outcome::failed(why),
-            },
-            (Look::Probe { call, .. }, Err(why)) => Event::CallProbed {
-                call,
-                probe: Probe::Unclear { why: why.clone() },
-            },
-            (Look::Tree { call }, Err(_)) => Event::TreeSeen { call, tree: None },
-        }
-    }
-}
-
-/// Reads the journal again from its file.
-fn verify(message: String, path: &Path) -> Event {
-    let (lines, head, damage) = match journal::scan(path, |_| Ok(())) {
-        Ok(scan) => {
-            let damage = scan.error(path).map(|error| error.to_string());
-            (scan.end.seq, scan.end.head, damage)
-        }
-        Err(error) => (0, String::new(), Some(error.to_string())),
-    };
-    Event::ChainVerified {
-        message,
-        lines,
-        head,
-        damage,
     }
 }
 
@@ -509,24 +335,6 @@ fn keep(outputs: &Outputs, call: &CallId, whole: &str) -> String {
     }
 }
 
-fn stopped(round: u32) -> Event {
-    Event::ModelFailed {
-        round,
-        kind: "cancelled".into(),
-        message: "stopped".into(),
-        attempts: 0,
-    }
-}
-
-fn no_answer(round: u32, error: &ModelError, attempts: u32) -> Event {
-    Event::ModelFailed {
-        round,
-        kind: error.kind().into(),
-        message: error.to_string(),
-        attempts,
-    }
-}
-
 /// What a panic in an effect is recorded as: nobody knows how far it came.
 pub fn broken_tool(call: CallId) -> Event {
     let text = "The tool broke (a bug of Journeyman). It may or may not have had effects: check before you go on.";
@@ -537,17 +345,6 @@ pub fn broken_tool(call: CallId) -> Event {
             ..Outcome::new(Status::Unknown, text)
         },
     }
-}
-
-fn expectation(call: &Call, workspace: &Workspace) -> Option<Expectation> {
-    let Action::World {
-        expect: Some(expect),
-        ..
-    } = &tools::find(&call.tool)?.action
-    else {
-        return None;
-    };
-    expect(&call.json().ok()?, workspace)
 }
 
 /// Opens the folder that a session works in.

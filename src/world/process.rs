@@ -20,6 +20,8 @@ mod live;
 mod private;
 /// That the sandbox holds.
 mod proof;
+/// A command from its start to its end.
+mod running;
 
 pub use aftermath::settle_left;
 pub use attend::{end, ended};
@@ -28,34 +30,28 @@ pub use environment::safe_environment;
 pub use git::GIT_TIMEOUT;
 pub use live::{Live, whole_lines};
 pub use private::sweep;
+pub use running::exit_of;
 
 use crate::agent::event::CallId;
 use crate::world::clock;
 use crate::world::confine::{Needs, Sandbox, Temp};
 use crate::world::git_guard::GitGuard;
-use crate::world::keeper::{END, KILL_ALL, KILL_GRACE, KILLING_MAX, Keep};
+use crate::world::keeper::Keep;
 use crate::world::outputs::Outputs;
 use crate::world::spool::layout::Room;
-use crate::world::spool::{About, Cause, Spool, Stream};
+use crate::world::spool::{About, Spool};
 use aftermath::Aftermath;
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use running::{Begun, Kept, refused};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
-
-/// From when the keeper should have ended a command until the server takes it for stuck.
-const KEEPER_SLACK: Duration = Duration::from_secs(10);
-/// How long the keeper has to end everything once it is told; then it is told more plainly.
-const END_MAX: Duration = Duration::from_secs(KILL_GRACE.as_secs() + KILLING_MAX.as_secs() + 2);
 
 /// What to start. No shell is involved unless `program` is one.
 #[derive(Debug, Clone)]
@@ -327,91 +323,6 @@ fn given(bytes: &[u8]) -> io::Result<Stdio> {
     Ok(file.into())
 }
 
-/// A command that runs.
-struct Begun {
-    kept: Kept,
-    spool: Spool,
-    aftermath: Aftermath,
-    started: Instant,
-    limit: Duration,
-}
-
-impl Begun {
-    async fn finish(mut self, cancel: &CancellationToken, live: Option<&Live>) -> Finished {
-        let overdue = self.limit.saturating_add(KEEPER_SLACK);
-        let has_ended = tokio::select! {
-            _ = self.kept.child.wait() => true,
-            () = live::show(&self.spool, live) => false,
-            () = tokio::time::sleep(overdue) => false,
-            () = cancel.cancelled() => false,
-        };
-        if !has_ended {
-            self.kept.signal(END);
-            if tokio::time::timeout(END_MAX, self.kept.child.wait())
-                .await
-                .is_err()
-            {
-                self.kept.signal(KILL_ALL);
-                let _ = tokio::time::timeout(END_MAX, self.kept.child.wait()).await;
-            }
-        }
-        let remark = self.aftermath.settle().await;
-        told(&self.spool, elapsed_ms(self.started), remark)
-    }
-}
-
-/// A command's keeper. One that is bound is told to kill everything when this is dropped, so that an abandoned effect
-/// leaves nothing behind.
-struct Kept {
-    child: Child,
-    is_bound: bool,
-}
-
-impl Kept {
-    fn signal(&self, signal: Signal) {
-        // Once it is reaped there is no id, and nothing left to signal.
-        if let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()) {
-            let _ = kill(Pid::from_raw(id), signal);
-        }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        if self.is_bound || std::thread::panicking() {
-            self.signal(KILL_ALL);
-        }
-    }
-}
-
-/// What the spool of a command says that is over, whoever started it.
-fn told(spool: &Spool, duration_ms: u64, remark: Option<String>) -> Finished {
-    let status = spool.status();
-    let exit = status.map_or(Exit::Lost, |status| match status.cause {
-        Cause::Itself => exit_of(status.raw),
-        Cause::TimedOut => Exit::TimedOut,
-        Cause::Told => Exit::Cancelled,
-        Cause::NotExecuted => Exit::NotStarted("the program could not be executed".into()),
-    });
-    Finished {
-        exit,
-        stdout: spool.capture(Stream::Stdout),
-        stderr: spool.capture(Stream::Stderr),
-        duration_ms: status.map_or(duration_ms, |status| status.duration_ms),
-        remark,
-    }
-}
-
-/// A status of `wait`.
-pub fn exit_of(raw: i32) -> Exit {
-    let status = ExitStatus::from_raw(raw);
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Exit::Code(code),
-        (None, Some(signal)) => Exit::Signal(signal),
-        (None, None) => Exit::Lost,
-    }
-}
-
 fn not_started(launch: &Launch, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound if launch.cwd.is_dir() => format!("not found: {}", launch.program),
@@ -422,20 +333,6 @@ fn not_started(launch: &Launch, error: &io::Error) -> String {
         ),
         _ => format!("{}: {error}", launch.program),
     }
-}
-
-fn refused(why: String, started: Instant) -> Finished {
-    Finished {
-        exit: Exit::NotStarted(why),
-        stdout: Capture::default(),
-        stderr: Capture::default(),
-        duration_ms: elapsed_ms(started),
-        remark: None,
-    }
-}
-
-fn elapsed_ms(started: Instant) -> u64 {
-    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 impl From<Spool> for OwnedFd {

@@ -4,7 +4,8 @@
 //! while the lock on the spool shows that the id is still its own.
 
 use super::aftermath::settle_left;
-use super::{END_MAX, Finished, Processes, elapsed_ms, live, told};
+use super::running::{END_MAX, elapsed_ms, told};
+use super::{Finished, Processes, live};
 use crate::agent::event::CallId;
 use crate::world::keeper::{END, KILL_ALL, NAME};
 use crate::world::spool::{Found, Spool};

@@ -1,0 +1,147 @@
+//! Answers to looks: what a decision must know of the outside, found out without consequences.
+
+use super::{World, abroad, resolve};
+use crate::agent::event::{Call, CallId, Event, Expectation, Outcome, Probe};
+use crate::agent::step::Look;
+use crate::gate::{self, GatePolicy, Touch, Wants};
+use crate::tools::{self, Action, Reach};
+use crate::world::outputs::Outputs;
+use crate::world::workspace::Workspace;
+use crate::world::{journal, probe};
+use std::path::Path;
+use tokio_util::sync::CancellationToken;
+
+impl World {
+    pub(super) async fn find_out(
+        &self,
+        look: Look,
+        policy: &GatePolicy,
+        workspace: &Result<Workspace, String>,
+        journal: &Path,
+    ) -> Event {
+        let session = journal.file_stem().unwrap_or_default().to_string_lossy();
+        match (look, workspace) {
+            (Look::Chain { message }, _) => verify(message, journal),
+            (Look::Examine { call, touches }, Ok(workspace)) => {
+                let wants = gate::wants(policy, &touches);
+                self.examine(call, &touches, &wants, &session, workspace)
+                    .await
+            }
+            (Look::Probe { call, expect }, Ok(workspace)) => {
+                self.probe(call, expect, &session, workspace).await
+            }
+            (Look::Tree { call }, Ok(workspace)) => {
+                let tree = self.tree(&session, workspace).await;
+                Event::TreeSeen { call, tree }
+            }
+            (Look::Spend { month, session }, _) => self.spend(month, &session),
+            // Where the workspace cannot be opened, a call fails, a doubt stays one, and nothing is known of its state.
+            (Look::Examine { call, .. }, Err(why)) => Event::ToolFinished {
+                call: call.id,
+                outcome: Outcome::failed(why),
+            },
+            (Look::Probe { call, .. }, Err(why)) => Event::CallProbed {
+                call,
+                probe: Probe::Unclear { why: why.clone() },
+            },
+            (Look::Tree { call }, Err(_)) => Event::TreeSeen { call, tree: None },
+        }
+    }
+
+    /// What the gate must know of a call, and what a probe could look for after a crash.
+    async fn examine(
+        &self,
+        call: Call,
+        touches: &[Touch],
+        wants: &Wants,
+        session: &str,
+        workspace: &Workspace,
+    ) -> Event {
+        let mut facts = resolve::facts(wants, workspace.root(), &self.surroundings);
+        let processes = self.processes(workspace, CancellationToken::new());
+        let remote = self.remote(&processes, &call.id, workspace);
+        abroad::look_up(&remote, wants, &mut facts).await;
+        let outside = abroad::expectation(session, &call, touches, &facts);
+        // A patch over large files takes its time: messages are taken meanwhile.
+        let (asked, place) = (call.clone(), workspace.clone());
+        let inside = tokio::task::spawn_blocking(move || expectation(&asked, &place));
+        let expect = inside.await.unwrap_or_default().or(outside);
+        let is_spooled = expect.as_ref().is_some_and(|one| one.spool.is_some());
+        if is_spooled && let Err(error) = Outputs::of(&self.data_dir, session).make() {
+            let outcome = Outcome::failed(format!(
+                "Not run: its output cannot be kept in {}: {error}",
+                self.data_dir.display()
+            ));
+            return Event::ToolFinished {
+                call: call.id,
+                outcome,
+            };
+        }
+        Event::CallExamined {
+            expect,
+            call: call.id,
+            facts,
+        }
+    }
+
+    /// What became of a call that a dead process left.
+    async fn probe(
+        &self,
+        call: CallId,
+        expect: Option<Expectation>,
+        session: &str,
+        workspace: &Workspace,
+    ) -> Event {
+        let reach = Reach {
+            session: session.to_owned(),
+            workspace: workspace.clone(),
+            processes: self.processes(workspace, CancellationToken::new()),
+            outputs: Outputs::of(&self.data_dir, session),
+            hosting: self.hosting.clone(),
+            expect,
+            outline: self.outline,
+        };
+        let probe = probe::probe(&call, &reach).await;
+        Event::CallProbed { call, probe }
+    }
+
+    /// What other sessions spent this month.
+    fn spend(&self, month: String, session: &str) -> Event {
+        let spent = self.store.spent_elsewhere(&month, session);
+        if let Err(error) = &spent {
+            tracing::warn!(%error, "the month's spend is not known");
+        }
+        Event::SpendSeen {
+            month,
+            elsewhere: spent.ok(),
+        }
+    }
+}
+
+/// Reads the journal again from its file.
+fn verify(message: String, path: &Path) -> Event {
+    let (lines, head, damage) = match journal::scan(path, |_| Ok(())) {
+        Ok(scan) => {
+            let damage = scan.error(path).map(|error| error.to_string());
+            (scan.end.seq, scan.end.head, damage)
+        }
+        Err(error) => (0, String::new(), Some(error.to_string())),
+    };
+    Event::ChainVerified {
+        message,
+        lines,
+        head,
+        damage,
+    }
+}
+
+fn expectation(call: &Call, workspace: &Workspace) -> Option<Expectation> {
+    let Action::World {
+        expect: Some(expect),
+        ..
+    } = &tools::find(&call.tool)?.action
+    else {
+        return None;
+    };
+    expect(&call.json().ok()?, workspace)
+}
