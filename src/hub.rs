@@ -71,8 +71,9 @@ pub struct Delivered {
     pub fresh: bool,
 }
 
-/// Where a chat's new session works.
-pub type PickWorkspace = Box<dyn Fn() -> Result<WorkspaceRef, String> + Send + Sync>;
+/// Where a new session works; it may ask for the path where its chat's last one worked.
+pub type PickWorkspace =
+    Box<dyn Fn(&dyn Fn() -> Option<String>) -> Result<WorkspaceRef, String> + Send + Sync>;
 
 /// A session that was just made: its first line is on disk, and nowhere else.
 struct Opened {
@@ -203,7 +204,9 @@ impl Hub {
         if !path.is_file() {
             // Its name is foreseeable: one that died while it was born must not stand in the way.
             let _ = fs::remove_file(path.with_extension("unborn"));
-            self.known(self.open_session_as(session.to_owned(), chat, &message.from)?)?;
+            // Not where the person happens to be just now.
+            let opened = self.open_session_as(session.to_owned(), chat, &message.from, &|| None);
+            self.known(opened?)?;
         }
         let answer = self.hand_over(session, message)?;
         acknowledged(answer, session.to_owned()).await
@@ -481,7 +484,9 @@ impl Hub {
     }
 
     fn open_session(&self, chat: &str, owner: &str) -> Result<Opened, DeliverError> {
-        self.open_session_as(clock::session_id(), chat, owner)
+        // Where nobody remembers, the settings say.
+        let last = || self.surface.store.last_workspace(chat).ok().flatten();
+        self.open_session_as(clock::session_id(), chat, owner, &last)
     }
 
     fn open_session_as(
@@ -489,8 +494,9 @@ impl Hub {
         session: String,
         chat: &str,
         owner: &str,
+        last: &dyn Fn() -> Option<String>,
     ) -> Result<Opened, DeliverError> {
-        let workspace = (self.workspace)().map_err(DeliverError::Workspace)?;
+        let workspace = (self.workspace)(last).map_err(DeliverError::Workspace)?;
         let policy = &self.surface.policy;
         let system = prompt::system(
             &workspace.name,

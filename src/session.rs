@@ -71,8 +71,10 @@ pub struct Session {
     journal: Journal,
     unprojected: Vec<Record>,
     surface: Surface,
-    /// Or why it cannot be opened: then only tools fail, and say so.
+    /// Where it works, or why that cannot be opened: then only tools fail, and say so.
     workspace: Result<Workspace, String>,
+    /// Where it started.
+    home: Option<Workspace>,
     running: JoinSet<Event>,
     /// What each running task is, for the case that it panics.
     tasks: HashMap<Id, Doing>,
@@ -92,12 +94,11 @@ enum Doing {
 impl Session {
     /// `unprojected`: lines of the journal that the database does not know yet.
     pub fn new(state: State, journal: Journal, unprojected: Vec<Record>, surface: Surface) -> Self {
-        let workspace = open_workspace(Path::new(&state.opening.workspace.path));
-        if let Ok(workspace) = &workspace {
-            workspace
-                .notes()
-                .wrote_before(state.changed.iter().cloned());
-        }
+        let workspace = open(&state);
+        let home = match state.workspace == state.opening.workspace {
+            true => workspace.clone().ok(),
+            false => open_workspace(Path::new(&state.opening.workspace.path)).ok(),
+        };
         let ended = |call: &CallId| {
             let stage = state.pending(call).map(|pending| &pending.stage);
             stage.is_none_or(|stage| matches!(stage, Stage::Finished(_)))
@@ -112,6 +113,7 @@ impl Session {
             unprojected,
             surface,
             workspace,
+            home,
             running,
             tasks,
             cancel,
@@ -204,6 +206,10 @@ impl Session {
             let session = &self.state.opening.session;
             self.surface.world.forget(session, call);
         }
+        if let Event::WorkspaceSwitched { .. } = &record.event {
+            // Whatever is done from here on is done there.
+            self.workspace = open(&self.state);
+        }
         self.surface
             .observers
             .recorded(&self.state.opening, &record);
@@ -263,6 +269,7 @@ impl Session {
             session: opening.session.clone(),
             chat: opening.chat.clone(),
             workspace: self.workspace.as_ref().ok().cloned(),
+            home: self.home.clone(),
             cancel: self.cancel.clone(),
             show: Arc::new(move |delta| observers.shown(&opening, delta)),
         }
@@ -369,6 +376,14 @@ impl Session {
         self.project();
         Ok(())
     }
+}
+
+/// Where the state says that the session works.
+fn open(state: &State) -> Result<Workspace, String> {
+    let workspace = open_workspace(Path::new(&state.workspace.path))?;
+    let notes = workspace.notes();
+    notes.wrote_before(state.changed.iter().cloned());
+    Ok(workspace)
 }
 
 const BROKEN: &str = "it broke (a bug of Journeyman)";

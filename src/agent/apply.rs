@@ -15,6 +15,8 @@ mod damage;
 mod messages;
 /// What is on its way to the chat.
 mod outbox;
+/// Where the session works.
+mod workspaces;
 
 use crate::agent::checkpoints::Wish;
 use crate::agent::event::{
@@ -244,6 +246,16 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             head,
             damage,
         } => tell_chain(state, message, *lines, head, damage.as_deref()),
+        Event::WorkspacesSeen {
+            message,
+            names,
+            wanted,
+        } => workspaces::seen(state, message, names, wanted.as_ref()),
+        Event::WorkspaceSwitched {
+            call,
+            workspace,
+            output,
+        } => workspaces::switch(state, call.as_ref(), workspace, output),
         Event::ToolFinished { call, outcome } => finish(state, call, outcome),
         Event::PlanChanged { call, plan, output } => {
             state.plan = plan.clone();

@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 /// What a session knows of its checkpoints.
 #[derive(Debug, Clone, Default)]
 pub struct Checkpoints {
+    /// Numbers before this one are of workspaces that the session was in earlier.
+    pub first: u64,
     /// The newest: its number and its tree.
     pub last: u64,
     pub last_tree: Option<TreeId>,

@@ -48,6 +48,10 @@ pub enum ChatCommand<'a> {
         force: bool,
     },
     Diff,
+    /// `/workspaces`, `/workspace NAME`.
+    Workspaces {
+        name: Option<&'a str>,
+    },
 }
 
 const NAMES: &[&str] = &[
@@ -64,6 +68,8 @@ const NAMES: &[&str] = &[
     "/redo",
     "/stop",
     "/undo",
+    "/workspace",
+    "/workspaces",
 ];
 
 /// Reads a message.
@@ -91,6 +97,8 @@ pub fn read(text: &str) -> Said<'_> {
         ("/cost", _) => ChatCommand::Cost,
         ("/diff", _) => ChatCommand::Diff,
         ("/undo", _) => undo(rest),
+        ("/workspaces", _) => ChatCommand::Workspaces { name: None },
+        ("/workspace", name) => ChatCommand::Workspaces { name },
         ("/redo", _) => ChatCommand::Redo {
             force: rest.eq_ignore_ascii_case("force"),
         },

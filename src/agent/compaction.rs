@@ -220,6 +220,7 @@ fn digest(state: &State, past: &Past, room: &Room) -> String {
             ("said", &said(past, bytes(room.notes / 2))),
             ("notes", &notes(past, bytes(room.notes))),
             ("plan", &or_none(state.plan.checklist())),
+            ("workspace", &state.workspace.path),
             ("files", &or_none(listed(&files))),
             ("doubts", &or_none(doubts.join("\n"))),
         ],

@@ -14,7 +14,7 @@ pub use timestamp::Timestamp;
 use crate::agent::checkpoints::Way;
 use crate::agent::money::Spend;
 use crate::agent::plan::Plan;
-use crate::gate::{Facts, Pattern, Verdict};
+use crate::gate::{Destination, Facts, Pattern, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// One line of the journal.
@@ -102,6 +102,13 @@ pub enum Event {
         head: String,
         /// What is wrong with it, and where.
         damage: Option<String>,
+    },
+    /// `/workspaces`, `/workspace NAME`: which workspaces there are, and which one the name means.
+    WorkspacesSeen {
+        message: String,
+        names: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wanted: Option<Destination<WorkspaceRef>>,
     },
     /// What a probe found about an effect that was in doubt.
     CallProbed { call: CallId, probe: Probe },
@@ -213,6 +220,14 @@ pub enum Event {
         plan: Plan,
         output: String,
     },
+    /// From here on everything happens in another workspace. `call` asked for it, or else the person did; `output` is
+    /// what the model reads about it.
+    WorkspaceSwitched {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallId>,
+        workspace: WorkspaceRef,
+        output: String,
+    },
     /// A call is about to repeat without progress. The model reads this with its result, unless that brings something new.
     LoopWarned { call: CallId, text: String },
     /// The conversation became shorter; from here on it only grows again. `digest` stands for the messages before the
@@ -273,6 +288,8 @@ impl Event {
             | Event::TreeSeen { .. }
             | Event::LoopWarned { .. }
             | Event::ChainVerified { .. }
+            | Event::WorkspacesSeen { .. }
+            | Event::WorkspaceSwitched { .. }
             | Event::ToolAwaited { .. }
             | Event::ModelAsked { .. }
             | Event::ModelAnswered { .. }

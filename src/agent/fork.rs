@@ -47,6 +47,7 @@ pub fn opening(state: &State, session: String, chat: String, program: String) ->
         session,
         chat,
         program,
+        workspace: state.workspace.clone(),
         fork: Some(Box::new(fork)),
         ..(**parent).clone()
     }

@@ -42,3 +42,5 @@ pub mod step;
 pub mod texts;
 /// Texts that depend on a decision.
 pub mod wording;
+/// From one workspace to another.
+pub mod workspaces;

@@ -84,6 +84,20 @@ pub fn audit(state: &State) -> Option<&Inbound> {
     (theirs && asks && message.unreadable.is_none()).then_some(message)
 }
 
+/// The message that asks for workspaces, if it is the next one, and the name in it.
+pub fn workspaces(state: &State) -> Option<(&Inbound, Option<&str>)> {
+    let message = state.unread.front()?;
+    let theirs = message.from == state.opening.owner || message.via == Via::Flag;
+    match command::read(&message.text) {
+        Said::Command(ChatCommand::Workspaces { name })
+            if theirs && message.unreadable.is_none() =>
+        {
+            Some((message, name))
+        }
+        _ => None,
+    }
+}
+
 /// With two questions open in one chat, an answer that names none answers nothing, and is asked which one it is for
 /// (behaviour, section 1).
 fn which_one(state: &State, policy: &Policy, message: &Inbound) -> Option<String> {
@@ -243,8 +257,10 @@ fn take_command(state: &State, policy: &Policy, message: &Inbound, said: ChatCom
             None,
         ),
         ChatCommand::Cost => command(message, "cost", money::report(state, policy)),
-        // `step` has the file read first; what it says is the answer.
-        ChatCommand::Audit => taken(message, Reading::Ignored, None),
+        // `step` has the world look first; what it finds is the answer.
+        ChatCommand::Audit | ChatCommand::Workspaces { .. } => {
+            taken(message, Reading::Ignored, None)
+        }
         ChatCommand::Diff => Event::DiffAsked { by: by(message) },
         ChatCommand::Undo { rounds, force } => undo(state, message, rounds, force),
         ChatCommand::Redo { force } => redo(state, message, force),
@@ -424,7 +440,7 @@ fn status(state: &State, policy: &Policy) -> String {
     };
     let values = [
         ("session", state.opening.session.as_str()),
-        ("workspace", &state.opening.workspace.name),
+        ("workspace", &state.workspace.name),
         ("sandbox", sandbox),
         ("status", &short_status(state, policy)),
         ("rounds", &state.rounds.to_string()),

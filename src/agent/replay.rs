@@ -220,6 +220,9 @@ fn looked(look: &Look, event: &Event) -> Match {
         // Where the workspace could not be opened.
         (Look::Examine { call, .. }, Event::ToolFinished { call: id, .. }) => call.id == *id,
         (Look::Chain { message }, Event::ChainVerified { message: id, .. }) => message == id,
+        (Look::Workspaces { message, .. }, Event::WorkspacesSeen { message: id, .. }) => {
+            message == id
+        }
         (Look::Tree { call }, Event::TreeSeen { call: id, .. }) => call == id,
         (Look::Spend { month, .. }, Event::SpendSeen { month: then, .. }) => month == then,
         _ => false,
@@ -230,6 +233,7 @@ fn looked(look: &Look, event: &Event) -> Match {
             Match::Different(format!("examine call {}", call.id))
         }
         (false, Look::Probe { call, .. }) => Match::Different(format!("probe call {call}")),
+        (false, Look::Workspaces { .. }) => Match::Different("look up the workspaces".into()),
         (false, Look::Chain { .. }) => Match::Different("verify the chain".into()),
         (false, Look::Tree { call }) => {
             Match::Different(format!("look at the workspace before call {call}"))

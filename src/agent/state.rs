@@ -6,7 +6,7 @@ use crate::agent::checkpoints::Checkpoints;
 use crate::agent::conversation::Conversation;
 use crate::agent::event::{
     Call, CallId, EndReason, Event, Expectation, Inbound, Opening, Outcome, OutgoingKind, Probe,
-    Record, Timestamp,
+    Record, Timestamp, WorkspaceRef,
 };
 use crate::agent::loops::{Loops, Sight};
 use crate::agent::money::{Elsewhere, Spend};
@@ -38,6 +38,12 @@ pub struct State {
     pub sends: u64,
     pub turn: Option<Turn>,
     pub plan: Plan,
+    /// Where it works now.
+    pub workspace: WorkspaceRef,
+    /// Where the person wants it to work as soon as no round is under way.
+    pub moving: Option<WorkspaceRef>,
+    /// What belongs to the workspaces that it left, by their paths.
+    pub left: BTreeMap<String, Belongings>,
     /// Files that this session changed: a commit takes new ones of these along.
     pub changed: BTreeSet<String>,
     pub grants: Vec<Pattern>,
@@ -59,6 +65,15 @@ pub struct State {
     pub closed: bool,
     /// The other session of this chat whose journal the chat was told is damaged.
     pub damaged: Option<String>,
+}
+
+/// What a session has in one workspace, and nowhere else.
+#[derive(Debug, Clone, Default)]
+pub struct Belongings {
+    pub changed: BTreeSet<String>,
+    pub grants: Vec<Pattern>,
+    pub refused: BTreeMap<String, String>,
+    pub checkpoints: Checkpoints,
 }
 
 /// From a message to the final answer.
@@ -203,6 +218,9 @@ impl State {
             }
         };
         Some(Self {
+            workspace: opening.workspace.clone(),
+            moving: None,
+            left: BTreeMap::new(),
             opening: Arc::new((**opening).clone()),
             texts,
             seq: first.seq,

@@ -16,7 +16,7 @@ use crate::agent::mask::Masks;
 use crate::agent::money::{self, Price};
 use crate::agent::recovery::Remedy;
 use crate::agent::state::{Phase, Stage, State, Stop, Turn};
-use crate::agent::{checkpoints, compaction, reading, wording};
+use crate::agent::{checkpoints, compaction, reading, wording, workspaces};
 use crate::gate::{GatePolicy, Touch};
 use calls::{is_harmless, probe, remedy, step_calls};
 
@@ -71,6 +71,11 @@ pub enum Look {
     Spend { month: String, session: String },
     /// What the journal's file says of its chain, since this message asks.
     Chain { message: String },
+    /// Which workspaces there are, since this message asks, and which one it means.
+    Workspaces {
+        message: String,
+        name: Option<String>,
+    },
 }
 
 /// The next decision.
@@ -81,6 +86,10 @@ pub fn step(state: &State, policy: &Policy) -> Decision {
     if let Some(message) = reading::audit(state) {
         let message = message.id.clone();
         return Decision::Look(Look::Chain { message });
+    }
+    if let Some((message, name)) = reading::workspaces(state) {
+        let (message, name) = (message.id.clone(), name.map(str::to_owned));
+        return Decision::Look(Look::Workspaces { message, name });
     }
     if let Some(event) = reading::next(state, policy) {
         return record(event);
@@ -96,6 +105,9 @@ pub fn step(state: &State, policy: &Policy) -> Decision {
     }
     if let Some(effect) = checkpoints::due(state, policy) {
         return perform(effect);
+    }
+    if let Some(decision) = workspaces::due(state) {
+        return decision;
     }
     match &state.turn {
         Some(turn) if turn.interrupted => go_on_alone(state, policy),

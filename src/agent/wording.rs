@@ -1,6 +1,6 @@
 //! Texts that depend on a decision: what a model reads when a call does not run, and what a person is asked.
 
-use crate::agent::event::{By, Call, CallId, Event, Outcome, Probe, Status, Via};
+use crate::agent::event::{By, Call, CallId, Event, Outcome, Probe, Status, Via, WorkspaceRef};
 use crate::agent::loops::{Found, Pattern};
 use crate::agent::state::{Stage, State};
 use crate::agent::step::Policy;
@@ -27,6 +27,19 @@ pub fn configuration() -> By {
         via: Via::Flag,
         message: None,
     }
+}
+
+/// What the model reads when it went to another workspace.
+pub fn moved(to: &WorkspaceRef, from: &WorkspaceRef) -> String {
+    format!(
+        "The workspace is now {} ({}). Paths are relative to it, commands run in it. What you read and changed before was in {}.",
+        to.name, to.path, from.name
+    )
+}
+
+/// The same when the person sent it there.
+pub fn moved_by_person(to: &WorkspaceRef, from: &WorkspaceRef) -> String {
+    format!("[The person switched the workspace. {}]", moved(to, from))
 }
 
 /// What the model reads where lines of the journal are gone.
@@ -177,7 +190,7 @@ pub fn approval_question(
     verdict: &Verdict,
     in_doubt: bool,
 ) -> Event {
-    let workspace = &state.opening.workspace;
+    let workspace = &state.workspace;
     let digest = gate::digest(call, &workspace.path, &state.opening.owner, verdict);
     let code = short_code(state, &digest);
     // Whoever looks whether it happened must know where.

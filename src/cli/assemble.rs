@@ -10,6 +10,7 @@ use crate::session::Surface;
 use crate::world::lock::DataLock;
 use crate::world::model::openai::{Address, OpenAi};
 use crate::world::model::{Model, Patience};
+use crate::world::projects::{Projects, reference};
 use crate::world::resolve::Surroundings;
 use crate::world::store::Store;
 use crate::world::{Offers, World, process};
@@ -63,6 +64,7 @@ pub fn assemble(
         masks: policy.masks.clone(),
         policy: policy.clone(),
         hosting: Arc::new(settings.github.clone()),
+        projects: projects(settings).map(Arc::new),
         data_dir: data_dir.clone(),
         send_attempts_max: limits.send_attempts_max,
         outline: limits.outline(),
@@ -178,50 +180,40 @@ pub fn fixed_workspace(folder: Option<&Path>) -> Result<PickWorkspace, CliError>
         )));
     }
     let workspace = reference(&path);
-    Ok(Box::new(move || Ok(workspace.clone())))
+    Ok(Box::new(move |_| Ok(workspace.clone())))
 }
 
-/// A folder below `PROJECTS_ROOT`: the one that is named in the settings, or the only one.
+fn projects(settings: &Settings) -> Option<Projects> {
+    let root = settings.projects_root.as_ref()?;
+    Some(Projects::at(
+        &root.canonicalize().unwrap_or_else(|_| root.clone()),
+    ))
+}
+
+/// A folder below `PROJECTS_ROOT`: where the chat was last, else the one that is named in the settings, else the only one.
 pub fn project_workspace(settings: &Settings) -> Result<PickWorkspace, CliError> {
-    let Some(root) = settings.projects_root.clone() else {
+    let Some(projects) = projects(settings) else {
         return Err(CliError::Use("PROJECTS_ROOT is not set: it names the folder whose children are the workspaces of chats".into()));
     };
     let named = settings.file.workspace.clone();
-    Ok(Box::new(move || pick(&root, &named)))
+    Ok(Box::new(move |last| pick(&projects, last(), &named)))
 }
 
-fn pick(root: &Path, named: &str) -> Result<WorkspaceRef, String> {
-    let children = projects(root);
-    let found = match named {
-        "" if children.len() == 1 => children.into_iter().next(),
-        "" => None,
-        named => children
-            .into_iter()
-            .find(|path| path.file_name().is_some_and(|name| name == named)),
-    };
-    found.map(|path| reference(&path)).ok_or_else(|| {
-        format!("no workspace can be chosen in {}: it must hold one folder, or `workspace` in config/settings.toml must name one", root.display())
-    })
-}
-
-/// Direct, visible, real folders only: no link leads anywhere else.
-fn projects(root: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(root).into_iter().flatten().flatten();
-    let real = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let hidden = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with('.');
-    entries
-        .filter(|entry| real(entry) && !hidden(entry))
-        .map(|entry| entry.path())
-        .collect()
-}
-
-fn reference(path: &Path) -> WorkspaceRef {
-    let name = path
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_else(|| "/".into());
-    WorkspaceRef {
-        name,
-        path: path.to_string_lossy().into_owned(),
+fn pick(projects: &Projects, last: Option<String>, named: &str) -> Result<WorkspaceRef, String> {
+    let last = last.map(PathBuf::from).filter(|path| projects.holds(path));
+    let last = last.and_then(|path| projects.find(path.file_name()?.to_str()?).ok());
+    if let Some(last) = last {
+        return Ok(last);
+    }
+    let names = projects.names();
+    match (named, &names[..]) {
+        ("", [only]) => projects.find(only),
+        ("", _) => Err(format!(
+            "no workspace can be chosen in {}: it must hold one folder, or `workspace` in config/settings.toml must name one",
+            projects.root().display()
+        )),
+        (named, _) => projects
+            .find(named)
+            .map_err(|why| format!("`workspace` in config/settings.toml: {why}")),
     }
 }

@@ -17,7 +17,7 @@ pub fn run(settings: Settings) -> Result<Exit, CliError> {
         return Err(CliError::Use("no channel is configured: set the WHATSAPP_ variables (see .env.example), or use `journeyman chat`".into()));
     }
     let (model, workspace) = (model(&settings)?, project_workspace(&settings)?);
-    workspace().map_err(CliError::Use)?;
+    workspace(&|| None).map_err(CliError::Use)?;
     block_on(async {
         let Assembly {
             hub,

@@ -100,7 +100,7 @@ fn row(path: &Path, texts: &Arc<Texts>) -> Result<SessionRow, JournalError> {
     Ok(SessionRow {
         id: state.opening.session.clone(),
         chat: state.opening.chat.clone(),
-        workspace: state.opening.workspace.path.clone(),
+        workspace: state.workspace.path.clone(),
         objective,
         status: status.into(),
         rounds: state.rounds,

@@ -4,10 +4,12 @@
 //! [`Ticket`], which counts only if what would run is the same to the byte. Whether the ticket is still unspent and unexpired is
 //! the session's business.
 
-use crate::agent::event::Call;
+use crate::agent::event::{Call, WorkspaceRef};
 use crate::gate::judge::judge;
 use crate::gate::policy::GatePolicy;
-use crate::gate::{Decision, Destination, Facts, Pattern, Project, PushPlan, Touch, Verdict};
+use crate::gate::{
+    ClonePlan, Decision, Destination, Facts, Pattern, Project, PushPlan, Touch, Verdict,
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -19,6 +21,8 @@ pub struct Approved<T> {
     run: Option<Runnable>,
     push: Option<Destination<PushPlan>>,
     github: Option<Destination<Project>>,
+    workspace: Option<Destination<WorkspaceRef>>,
+    clone: Option<Destination<ClonePlan>>,
     by: Authority,
 }
 
@@ -83,6 +87,22 @@ impl<T> Approved<T> {
         known(self.github.as_ref())
     }
 
+    /// The workspace that may be gone to.
+    ///
+    /// # Errors
+    /// As [`Approved::push`].
+    pub fn workspace(&self) -> Result<&WorkspaceRef, String> {
+        known(self.workspace.as_ref())
+    }
+
+    /// What may be cloned.
+    ///
+    /// # Errors
+    /// As [`Approved::push`].
+    pub fn clone_plan(&self) -> Result<&ClonePlan, String> {
+        known(self.clone.as_ref())
+    }
+
     pub fn by(&self) -> Authority {
         self.by
     }
@@ -102,6 +122,8 @@ impl Approved<Call> {
             run: self.run,
             push: self.push,
             github: self.github,
+            workspace: self.workspace,
+            clone: self.clone,
             by: self.by,
         })
     }
@@ -143,6 +165,10 @@ pub fn admit(
         github: reaches_github(touches)
             .then(|| facts.github.clone())
             .flatten(),
+        workspace: goes_elsewhere(touches)
+            .then(|| facts.workspace.clone())
+            .flatten(),
+        clone: clones(touches).then(|| facts.clone.clone()).flatten(),
         by: match verdict.decision {
             Decision::Ask => Authority::Person,
             Decision::Allow | Decision::Deny => Authority::Rules,
@@ -174,6 +200,15 @@ fn reaches_github(touches: &[Touch]) -> bool {
     touches.iter().any(reaches)
 }
 
+fn goes_elsewhere(touches: &[Touch]) -> bool {
+    let goes = |touch: &Touch| matches!(touch, Touch::Workspace(_));
+    touches.iter().any(goes)
+}
+
+fn clones(touches: &[Touch]) -> bool {
+    touches.iter().any(|touch| matches!(touch, Touch::Clone(_)))
+}
+
 fn known<T>(destination: Option<&Destination<T>>) -> Result<&T, String> {
     match destination {
         Some(Destination::Known(known)) => Ok(known.as_ref()),
@@ -187,6 +222,7 @@ fn runnable(touches: &[Touch], verdict: &Verdict) -> Option<Runnable> {
         Touch::Command(text) => Some(text),
         Touch::Read(_) | Touch::Write(_) | Touch::RepositoryRead | Touch::RepositoryWrite => None,
         Touch::Push(_) | Touch::GitHubRead | Touch::GitHubWrite => None,
+        Touch::Workspace(_) | Touch::Clone(_) => None,
     })?;
     match (verdict.shell, verdict.commands.first()) {
         (false, Some(command)) => Some(Runnable::Argv(command.argv.clone())),

@@ -101,9 +101,9 @@ impl<'a> Judgement<'a> {
     fn touch(&mut self, touch: &Touch) {
         let changes = match touch {
             Touch::Read(_) | Touch::RepositoryRead => false,
-            Touch::GitHubRead => false,
+            Touch::GitHubRead | Touch::Workspace(_) => false,
             Touch::Write(_) | Touch::Command(_) | Touch::RepositoryWrite => true,
-            Touch::Push(_) | Touch::GitHubWrite => true,
+            Touch::Push(_) | Touch::GitHubWrite | Touch::Clone(_) => true,
         };
         if changes && !self.policy.settings().write_enabled {
             let fix =
@@ -123,6 +123,8 @@ impl<'a> Judgement<'a> {
             Touch::Push(wish) => self.push(wish),
             Touch::GitHubRead => self.github("GET"),
             Touch::GitHubWrite => self.github("POST"),
+            Touch::Workspace(name) => self.workspace(name),
+            Touch::Clone(url) => self.clone_of(url),
         }
     }
 
@@ -135,6 +137,30 @@ impl<'a> Judgement<'a> {
             Some(Destination::Nowhere { .. }) => return, // nothing will run
             Some(Destination::Known(plan)) => plan.argv(),
         };
+        self.git(argv);
+    }
+
+    /// A clone, likewise. Its name is a free one beside the other workspaces: it is no path of this one.
+    fn clone_of(&mut self, url: &str) {
+        self.wants.clone = Some(url.to_owned());
+        let facts = self.facts;
+        match &facts.clone {
+            None => self.unresolved("unresolved-clone", "what would be cloned"),
+            Some(Destination::Nowhere { .. }) => {}
+            Some(Destination::Known(plan)) => self.git(plan.argv()),
+        }
+    }
+
+    /// Another workspace of the person's: what is done there is judged there.
+    fn workspace(&mut self, name: &str) {
+        self.wants.workspace = Some(name.to_owned());
+        if self.facts.workspace.is_none() {
+            self.unresolved("unresolved-workspace", "which workspace is meant");
+        }
+    }
+
+    /// A command of git's that we make, by the rules for commands.
+    fn git(&mut self, argv: Vec<String>) {
         let words: Vec<Word> = argv.iter().map(Word::literal).collect();
         let reading = read_words(self.policy, &words);
         let (outer, command_at) = (self.findings.begin(), self.commands.len());

@@ -47,6 +47,7 @@ pub use policy::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 pub use readers::only_reads;
 pub use reply::{Reply, read_reply};
 
+use crate::agent::event::WorkspaceRef;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -132,6 +133,10 @@ pub enum Touch {
     /// The repository's project on GitHub is read, or written (a pull request, a comment).
     GitHubRead,
     GitHubWrite,
+    /// The session goes to another workspace, by its name.
+    Workspace(String),
+    /// A repository becomes a workspace, by its address.
+    Clone(String),
 }
 
 /// A push, as it was asked for.
@@ -150,6 +155,8 @@ pub struct Wants {
     pub programs: Vec<String>,
     pub push: Option<PushWish>,
     pub github: bool,
+    pub workspace: Option<String>,
+    pub clone: Option<String>,
 }
 
 /// What the world found. Kept in the journal, so that a verdict can be computed again from it.
@@ -167,6 +174,12 @@ pub struct Facts {
     /// Which project on GitHub is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub github: Option<Destination<Project>>,
+    /// Which workspace a name means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Destination<WorkspaceRef>>,
+    /// What would be cloned, and as what.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clone: Option<Destination<ClonePlan>>,
 }
 
 /// Somewhere outside of this machine.
@@ -207,6 +220,24 @@ impl PushPlan {
     /// The branch as the remote names it in full.
     pub fn target(&self) -> String {
         format!("refs/heads/{}", self.branch)
+    }
+}
+
+/// What exactly would be cloned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClonePlan {
+    /// Without credentials.
+    pub url: String,
+    /// The new workspace's.
+    pub name: String,
+}
+
+impl ClonePlan {
+    /// The command that clones: what the person is shown and what an approval is bound to.
+    pub fn argv(&self) -> Vec<String> {
+        ["git", "clone", &self.url, &self.name]
+            .map(str::to_owned)
+            .into()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::gate::{Approved, Touch};
 use crate::outline;
 use crate::world::outputs::Outputs;
 use crate::world::process::Processes;
+use crate::world::projects::Projects;
 use crate::world::remote::{Hosting, Remote};
 use crate::world::workspace::Workspace;
 use arguments::{args, schema_of};
@@ -45,6 +46,11 @@ mod git_pr_comments;
 mod git_pr_reply;
 mod git_pr_status;
 mod git_push;
+// Other workspaces.
+mod clone_workspace;
+mod get_workspace_info;
+mod list_workspaces;
+mod switch_workspace;
 // The plan, and the person.
 mod create_task_plan;
 mod get_task_plan;
@@ -64,7 +70,7 @@ pub use git_commit::find_commit;
 pub use run_command::await_kept;
 
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 26] = [
+static TOOLS: [Tool; 30] = [
     list_files::TOOL,
     search::TOOL,
     get_file_outline::TOOL,
@@ -87,6 +93,10 @@ static TOOLS: [Tool; 26] = [
     git_pr_status::TOOL,
     git_pr_comments::TOOL,
     git_pr_reply::TOOL,
+    list_workspaces::TOOL,
+    switch_workspace::TOOL,
+    get_workspace_info::TOOL,
+    clone_workspace::TOOL,
     create_task_plan::TOOL,
     update_task_status::TOOL,
     get_task_plan::TOOL,
@@ -110,13 +120,32 @@ const FOR_GITHUB: [&str; 4] = [
     git_pr_reply::TOOL.name,
 ];
 
-/// The tools that a model is offered, in the shape of OpenAI's functions. Without the write switch, only those that
-/// neither write nor execute; without `github`, none that is about pull requests.
-pub fn offered(write_enabled: bool, github: bool) -> Vec<Value> {
+/// Only where there is another workspace to go to.
+const FOR_WORKSPACES: [&str; 4] = [
+    list_workspaces::TOOL.name,
+    switch_workspace::TOOL.name,
+    get_workspace_info::TOOL.name,
+    clone_workspace::TOOL.name,
+];
+
+/// What a session may need.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Kit {
+    /// To write and to execute: without, only tools that do neither.
+    pub write: bool,
+    /// Pull requests.
+    pub github: bool,
+    /// Other workspaces.
+    pub workspaces: bool,
+}
+
+/// The tools that a model is offered, in the shape of OpenAI's functions.
+pub fn offered(kit: Kit) -> Vec<Value> {
     let offers = TOOLS
         .iter()
-        .filter(|tool| write_enabled || tool.class == EffectClass::Pure)
-        .filter(|tool| github || !FOR_GITHUB.contains(&tool.name));
+        .filter(|tool| kit.write || tool.class == EffectClass::Pure)
+        .filter(|tool| kit.github || !FOR_GITHUB.contains(&tool.name))
+        .filter(|tool| kit.workspaces || !FOR_WORKSPACES.contains(&tool.name));
     let function = |tool: &Tool| json!({"name": tool.name, "description": tool.about.trim(), "parameters": arguments::sent(tool)});
     offers
         .map(|tool| json!({"type": "function", "function": function(tool)}))
@@ -161,6 +190,8 @@ pub enum Action {
     },
     /// In the session's own plan: the next plan, and the text that the model reads.
     Plan(PlanFn),
+    /// In the session itself: it goes to the workspace that its call names.
+    Switch,
     /// A question to the person, whose next plain message is the result.
     Question(fn(&Value) -> String),
 }
@@ -180,6 +211,8 @@ pub struct Reach {
     /// What the journal says that the call will have done, where that was written down before.
     pub expect: Option<Expectation>,
     pub hosting: Arc<Hosting>,
+    /// Where other workspaces are.
+    pub projects: Option<Arc<Projects>>,
     /// What one outline may cost.
     pub outline: outline::Limits,
 }

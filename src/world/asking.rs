@@ -3,21 +3,22 @@
 use super::{Scene, World};
 use crate::agent::event::{Answer, CallId, Event, Usage};
 use crate::gate::Destination;
-use crate::tools;
+use crate::tools::{self, Kit};
 use crate::world::model::{ModelError, Request};
+use crate::world::projects::Projects;
+use crate::world::workspace::Workspace;
 use serde_json::value::RawValue;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The tools as the model sees them: made with the first request that offers them, the same bytes with every later one.
 #[derive(Default)]
-pub struct Offers([OnceLock<Box<RawValue>>; 4]);
+pub struct Offers([OnceLock<Box<RawValue>>; 8]);
 
 impl Offers {
-    fn pick(&self, write_enabled: bool, github: bool) -> &RawValue {
-        let kind = usize::from(write_enabled) * 2 + usize::from(github);
-        self.0[kind].get_or_init(|| {
-            serde_json::value::to_raw_value(&tools::offered(write_enabled, github))
-                .expect("BUG: schemas serialise")
+    fn pick(&self, kit: Kit) -> &RawValue {
+        let bits = [kit.write, kit.github, kit.workspaces].map(usize::from);
+        self.0[bits[0] + 2 * bits[1] + 4 * bits[2]].get_or_init(|| {
+            serde_json::value::to_raw_value(&tools::offered(kit)).expect("BUG: schemas serialise")
         })
     }
 }
@@ -69,23 +70,35 @@ impl World {
     }
 
     /// The tools of a session's requests.
-    pub(super) async fn offered(&self, write_enabled: bool, scene: &Scene) -> &RawValue {
-        let github = self.has_project(scene).await;
-        self.offers.pick(write_enabled, github)
+    pub(super) async fn offered(&self, write: bool, scene: &Scene) -> &RawValue {
+        let kit = match &scene.home {
+            Some(home) => *home.notes().kit.get_or_init(|| self.kit(home, scene)).await,
+            None => Kit::default(),
+        };
+        self.offers.pick(Kit { write, ..kit })
     }
 
-    /// Whether the session's tools are also those for pull requests. Looked up once: what is offered stays the same.
-    async fn has_project(&self, scene: &Scene) -> bool {
-        let (Some(workspace), Some(_)) = (&scene.workspace, &self.hosting.token) else {
-            return false;
+    /// What the session's tools are about, besides the workspace. Looked up once: what is offered stays the same.
+    async fn kit(&self, home: &Workspace, scene: &Scene) -> Kit {
+        let among = |projects: &Arc<Projects>| projects.holds(home.root());
+        let projects = self.projects.as_ref().filter(|projects| among(projects));
+        let workspaces = projects.is_some_and(|projects| projects.names().len() > 1);
+        let github = match &self.hosting.token {
+            None => false,
+            // One of the others may be on GitHub.
+            Some(_) if workspaces => true,
+            Some(_) => {
+                let processes = self.processes(home, scene.cancel.clone());
+                let call = CallId("0".into());
+                let remote = self.remote(&processes, &call, home);
+                matches!(remote.project().await, Destination::Known(_))
+            }
         };
-        let looked = async {
-            let processes = self.processes(workspace, scene.cancel.clone());
-            let call = CallId("0".into());
-            let remote = self.remote(&processes, &call, workspace);
-            matches!(remote.project().await, Destination::Known(_))
-        };
-        *workspace.notes().project.get_or_init(|| looked).await
+        Kit {
+            write: false,
+            github,
+            workspaces,
+        }
     }
 }
 

@@ -3,9 +3,11 @@
 use super::{World, abroad, resolve};
 use crate::agent::event::{Call, CallId, Event, Expectation, Outcome, Probe};
 use crate::agent::step::Look;
-use crate::gate::{self, GatePolicy, Touch, Wants};
+use crate::gate::{self, Facts, GatePolicy, Touch, Wants};
 use crate::tools::{self, Action, Reach};
 use crate::world::outputs::Outputs;
+use crate::world::projects::Projects;
+use crate::world::remote::Remote;
 use crate::world::workspace::Workspace;
 use crate::world::{journal, probe};
 use std::path::Path;
@@ -35,6 +37,19 @@ impl World {
                 Event::TreeSeen { call, tree }
             }
             (Look::Spend { month, session }, _) => self.spend(month, &session),
+            (Look::Workspaces { message, name }, _) => self.workspaces(message, name),
+            // Out of a workspace that is gone.
+            (Look::Examine { call, touches }, Err(_))
+                if matches!(touches[..], [Touch::Workspace(_)]) =>
+            {
+                let mut facts = Facts::default();
+                self.look_around(&gate::wants(policy, &touches), &mut facts);
+                Event::CallExamined {
+                    call: call.id,
+                    facts,
+                    expect: None,
+                }
+            }
             // Where the workspace cannot be opened, a call fails, a doubt stays one, and nothing is known of its state.
             (Look::Examine { call, .. }, Err(why)) => Event::ToolFinished {
                 call: call.id,
@@ -61,6 +76,7 @@ impl World {
         let processes = self.processes(workspace, CancellationToken::new());
         let remote = self.remote(&processes, &call.id, workspace);
         abroad::look_up(&remote, wants, &mut facts).await;
+        self.look_around(wants, &mut facts);
         let outside = abroad::expectation(session, &call, touches, &facts);
         // A patch over large files takes its time: messages are taken meanwhile.
         let (asked, place) = (call.clone(), workspace.clone());
@@ -98,6 +114,7 @@ impl World {
             processes: self.processes(workspace, CancellationToken::new()),
             outputs: Outputs::of(&self.data_dir, session),
             hosting: self.hosting.clone(),
+            projects: self.projects.clone(),
             expect,
             outline: self.outline,
         };
@@ -114,6 +131,25 @@ impl World {
         Event::SpendSeen {
             month,
             elsewhere: spent.ok(),
+        }
+    }
+
+    /// Which workspace is meant, and what would be cloned.
+    fn look_around(&self, wants: &Wants, facts: &mut Facts) {
+        let projects = self.projects.as_deref();
+        let workspace = wants.workspace.as_ref();
+        facts.workspace = workspace.map(|name| Projects::destination(projects, name));
+        let url = wants.clone.as_ref();
+        facts.clone = url.map(|url| Remote::clone_plan(projects, url));
+    }
+
+    fn workspaces(&self, message: String, name: Option<String>) -> Event {
+        let projects = self.projects.as_deref();
+        let names = projects.map(Projects::names).unwrap_or_default();
+        Event::WorkspacesSeen {
+            wanted: name.map(|name| Projects::destination(projects, &name)),
+            message,
+            names,
         }
     }
 }

@@ -39,6 +39,8 @@ pub mod outputs;
 pub mod probe;
 /// The one spawn.
 pub mod process;
+/// The folders of `PROJECTS_ROOT`.
+pub mod projects;
 /// The repository's remote.
 pub mod remote;
 /// Facts for the gate.
@@ -66,6 +68,7 @@ use confine::Sandbox;
 use model::{Delta, Model, Patience, Request};
 use outputs::Outputs;
 use process::Processes;
+use projects::Projects;
 use remote::{Hosting, Remote};
 use resolve::Surroundings;
 use snapshot::Order;
@@ -92,6 +95,7 @@ pub struct World {
     pub masks: Masks,
     pub policy: Arc<Policy>,
     pub hosting: Arc<Hosting>,
+    pub projects: Option<Arc<Projects>>,
     pub data_dir: PathBuf,
     /// Tries for one message, each with the channel's own retries.
     pub send_attempts_max: u32,
@@ -108,6 +112,8 @@ pub struct Scene {
     pub chat: String,
     /// `None` where it cannot be opened: then nothing that needs it gets this far.
     pub workspace: Option<Workspace>,
+    /// Where the session started: what it is offered depends on that, and stays what it is when it goes elsewhere.
+    pub home: Option<Workspace>,
     /// Ends what runs, when the person says stop.
     pub cancel: CancellationToken,
     pub show: Arc<dyn Fn(Delta) + Send + Sync>,
@@ -266,6 +272,7 @@ impl World {
             workspace,
             outputs,
             hosting: self.hosting.clone(),
+            projects: self.projects.clone(),
             expect,
             outline: self.outline,
         }))

@@ -4,6 +4,7 @@
 //! are the session's own. Nothing depends on it being complete: after a restart the written files come back from the
 //! journal's changes ([`Notes::wrote_before`]), and the digests start empty.
 
+use crate::tools::Kit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::OnceCell;
@@ -12,8 +13,8 @@ use tokio::sync::OnceCell;
 #[derive(Debug, Default)]
 pub struct Notes {
     inner: Mutex<Inner>,
-    /// Whether the workspace belongs to a project on GitHub, once somebody asked.
-    pub project: OnceCell<bool>,
+    /// Which tools a session that starts here may need, besides those that all have, once somebody asked.
+    pub kit: OnceCell<Kit>,
 }
 
 #[derive(Debug, Default)]

@@ -153,6 +153,20 @@ impl Processes {
         }
     }
 
+    /// Processes of another folder, for work of the program's own.
+    pub fn at(&self, workspace: &Path) -> Self {
+        let fresh = Self::new(
+            self.environment.clone(),
+            self.sandbox.clone(),
+            workspace,
+            self.cancel.clone(),
+        );
+        Self {
+            live: self.live.clone(),
+            ..fresh
+        }
+    }
+
     /// With a place for spools: what is [`Life::Lasting`] may outlive this server.
     pub fn spooling(self, outputs: Outputs) -> Self {
         Self {

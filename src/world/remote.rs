@@ -8,6 +8,8 @@
 
 /// Addresses, and who gets which credentials.
 mod address;
+/// A repository as a new workspace.
+mod cloning;
 /// What git says, in words.
 mod said;
 
@@ -268,10 +270,7 @@ impl Remote<'_> {
         let helper = room.helper(&address);
         let args: Vec<&str> = helper.iter().chain(args).map(String::as_str).collect();
         let own = used == Used::OwnGit;
-        let Room {
-            folder,
-            credentials,
-        } = room;
+        let (folder, credentials) = room.apart();
         let finished = self.processes.git_in(folder, self.call, &args, own).await;
         drop(credentials);
         Ok((finished, used))
@@ -371,6 +370,17 @@ impl Room {
         format: &str,
         login: Option<&Login>,
     ) -> io::Result<Self> {
+        let room = Self::empty(format, login)?;
+        let path = room.folder.path();
+        fs::write(path.join("objects/info/alternates"), format!("{objects}\n"))?;
+        if let Some(commits) = commits_of(shallow) {
+            fs::write(path.join("shallow"), commits)?;
+        }
+        Ok(room)
+    }
+
+    /// Borrows nothing from anywhere.
+    fn empty(format: &str, login: Option<&Login>) -> io::Result<Self> {
         let folder = Temp::alone()?;
         let path = folder.path();
         let config = match format {
@@ -383,10 +393,6 @@ impl Room {
         fs::create_dir(path.join("refs"))?;
         fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
         fs::write(path.join("config"), config)?;
-        fs::write(path.join("objects/info/alternates"), format!("{objects}\n"))?;
-        if let Some(commits) = commits_of(shallow) {
-            fs::write(path.join("shallow"), commits)?;
-        }
         let credentials = login
             .map(|login| pipe(&path.join("credentials"), login))
             .transpose()?;
@@ -396,12 +402,17 @@ impl Room {
         })
     }
 
+    /// The folder, and what must be held until git has ended.
+    fn apart(self) -> (Temp, Option<File>) {
+        (self.folder, self.credentials)
+    }
+
     /// Settings that make git ask us for one host, and nobody else for it.
     fn helper(&self, address: &Address) -> Vec<String> {
         let (Some(_), Some(origin)) = (&self.credentials, &address.origin) else {
             return Vec::new();
         };
-        let script = "!f() { test \"$1\" = get && { IFS= read -r a; IFS= read -r b; printf '%s\\n%s\\n' \"$a\" \"$b\"; } < \"$GIT_DIR/credentials\"; }; f";
+        let script = "!f() { test \"$1\" = get && { IFS= read -r a; IFS= read -r b; printf '%s\\n%s\\n' \"$a\" \"$b\"; } < \"$JOURNEYMAN_ROOM/credentials\"; }; f";
         let only = format!("credential.{origin}.helper={script}");
         ["-c", "credential.helper=", "-c", &only]
             .map(str::to_owned)

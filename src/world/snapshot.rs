@@ -22,6 +22,7 @@ use super::process::{Exit, Finished, Processes};
 use crate::agent::event::{CallId, Names, TreeId};
 use crate::agent::step::Policy;
 use entries::{Found, look_at};
+use sha2::{Digest, Sha256};
 use shelf::Shelf;
 use std::fs;
 use std::io;
@@ -32,6 +33,8 @@ use tokio::sync::{Mutex, MutexGuard};
 
 /// What git may print for one snapshot: names of all files of a large repository.
 const OUTPUT_BYTES_MAX: u64 = 64_000_000;
+/// Of a digest of the workspace's path.
+const PLACE_CHARS: usize = 16;
 /// Snapshots of one session are made one after the other; those of others beside them.
 static LANES: [Mutex<()>; 16] = [const { Mutex::const_new(()) }; 16];
 
@@ -66,7 +69,7 @@ pub struct Snapshot {
 pub struct Snapshots {
     processes: Processes,
     root: PathBuf,
-    /// `DATA_DIR/checkpoints/SESSION`.
+    /// `DATA_DIR/checkpoints/SESSION/WORKSPACE`: each workspace of a session has its own.
     folder: PathBuf,
     session: String,
     policy: Arc<Policy>,
@@ -81,7 +84,9 @@ impl Snapshots {
         processes: &Processes,
         policy: Arc<Policy>,
     ) -> Self {
+        let place = Sha256::digest(root.as_os_str().as_encoded_bytes());
         let folder = data_dir.join("checkpoints").join(session);
+        let folder = folder.join(&hex::encode(place)[..PLACE_CHARS]);
         // What cannot be made is said by the first use.
         let _ = shelf::make_folder(&folder);
         Self {

@@ -260,6 +260,16 @@ impl Store {
         })
     }
 
+    /// Where the chat's last session worked last.
+    pub fn last_workspace(&self, chat: &str) -> Result<Option<String>, StoreError> {
+        self.with("look up a workspace in", |db| {
+            let sql = "SELECT workspace FROM sessions WHERE chat = ?1 AND last_order > 0 ORDER BY last_order DESC LIMIT 1";
+            db.prepare_cached(sql)?
+                .query_row([chat], |row| row.get(0))
+                .optional()
+        })
+    }
+
     /// Each journal's length when it was last projected, for finding those that have grown unnoticed.
     pub fn known(&self) -> Result<HashMap<String, u64>, StoreError> {
         self.with("list the journals known to", |db| {
@@ -493,7 +503,7 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
 fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_order, closed, due_at, bytes, unfinished, question, asked_in)
          VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, CASE WHEN ?1 LIKE 'cron-%' THEN 0 ELSE 1 + (SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?2) END, ?7, ?8, ?9, ?10, ?11, ?12)
-         ON CONFLICT (id) DO UPDATE SET status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11, asked_in = ?12";
+         ON CONFLICT (id) DO UPDATE SET workspace = ?3, status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11, asked_in = ?12";
     let opening = &state.opening;
     let asked = state.question().map(|(_, question)| question);
     let question = asked.map(|question| &question.approval);
@@ -503,7 +513,7 @@ fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Resu
     db.prepare_cached(sql)?.execute(params![
         opening.session,
         opening.chat,
-        opening.workspace.path,
+        state.workspace.path,
         status(state),
         state.rounds,
         state.now.to_string(),
@@ -537,7 +547,11 @@ fn unfinished(state: &State) -> bool {
         .is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
     let checkpoints = &state.checkpoints;
     let trees = checkpoints.running || checkpoints.wish.is_some();
-    working || trees || !state.unread.is_empty() || !state.outbox.is_empty()
+    working
+        || trees
+        || state.moving.is_some()
+        || !state.unread.is_empty()
+        || !state.outbox.is_empty()
 }
 
 /// One word for the list of sessions.

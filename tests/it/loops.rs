@@ -218,7 +218,7 @@ impl<'a> Player<'a> {
             },
             Look::Probe { .. } => panic!("nothing is in doubt here"),
             Look::Spend { .. } => panic!("nobody asks what it cost"),
-            Look::Chain { .. } => panic!("nobody asks for the chain"),
+            Look::Workspaces { .. } | Look::Chain { .. } => panic!("nobody asks for the chain"),
             Look::Tree { call } => {
                 self.looks += 1;
                 Event::TreeSeen {

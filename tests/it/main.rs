@@ -35,3 +35,4 @@ mod tools;
 mod undo;
 mod webhook;
 mod whatsapp;
+mod workspaces;

@@ -8,7 +8,7 @@ use crate::support::texts;
 use journeyman::agent::apply::apply;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, EffectClass, Event, Expectation, ExpectedFile, Inbound,
-    Names, Outcome, Probe, Record, Restored, Status, Timestamp, TreeId, Usage,
+    Names, Outcome, Probe, Record, Restored, Status, Timestamp, TreeId, Usage, WorkspaceRef,
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -17,7 +17,8 @@ use journeyman::agent::replay::{Match, Today};
 use journeyman::agent::state::{Phase, Stage, State};
 use journeyman::agent::step::{Decision, Effect, Look, Policy, Resume, step};
 use journeyman::gate::{
-    self, BUILT_IN, Facts, GatePolicy, GateSettings, PathFact, Place, ProgramFact, Touch,
+    self, BUILT_IN, Destination, Facts, GatePolicy, GateSettings, PathFact, Place, ProgramFact,
+    Touch,
 };
 use journeyman::tools;
 use proptest::prelude::*;
@@ -83,6 +84,9 @@ fn input() -> impl Strategy<Value = Input> {
         "/audit",
         "/approve",
         "/deny because",
+        "/workspaces",
+        "/workspace other",
+        "/workspace shop",
         "/nonsense",
     ]);
     prop_oneof![
@@ -396,6 +400,11 @@ impl Simulation {
                 head: self.state.head.clone(),
                 damage: None,
             },
+            Look::Workspaces { message, name } => Event::WorkspacesSeen {
+                message,
+                names: vec!["other".into(), "shop".into()],
+                wanted: name.map(workspace),
+            },
             Look::Examine { call, touches } => Event::CallExamined {
                 facts: self.facts(&touches),
                 expect: match call.tool.as_str() {
@@ -476,6 +485,7 @@ impl Simulation {
         Facts {
             paths: wants.paths.into_iter().map(path).collect(),
             programs: wants.programs.into_iter().map(program).collect(),
+            workspace: wants.workspace.map(workspace),
             ..Facts::default()
         }
     }
@@ -633,6 +643,14 @@ impl Simulation {
                     self.history()
                 );
             }
+            Event::WorkspaceSwitched { .. } => {
+                let at_work = |running: &Running| !matches!(running, Running::Send(_));
+                assert!(
+                    !self.running.iter().any(at_work),
+                    "the workspace is switched under what runs in it{}",
+                    self.history()
+                );
+            }
             Event::SendStarted { text, .. } => {
                 assert!(text.matches("sent again").count() <= 1, "{text}");
             }
@@ -652,7 +670,17 @@ impl Simulation {
             } if *id == call.id => Some(facts.clone()),
             _ => None,
         });
-        let (_, facts) = facts.expect("it was examined");
+        let (examined, facts) = facts.expect("it was examined");
+        let switched = self.last(|event| match event {
+            Event::WorkspaceSwitched { .. } => Some(()),
+            _ => None,
+        });
+        assert!(
+            switched.is_none_or(|(switched, ())| switched < examined),
+            "{} runs elsewhere than where it was examined{}",
+            call.id,
+            self.history()
+        );
         let tool = tools::find(&call.tool).expect("a tool");
         let touches = (tool.touches)(&call.json().expect("arguments")).expect("touches");
         let verdict = gate::judge(&self.policy.gate, &touches, &facts);
@@ -899,6 +927,11 @@ fn notes(round: u32, how: usize) -> Event {
     }
 }
 
+fn workspace(name: String) -> Destination<WorkspaceRef> {
+    let path = format!("/w/{name}");
+    Destination::Known(Box::new(WorkspaceRef { name, path }))
+}
+
 /// A reply of the model, or its failure.
 fn answer(round: u32, how: usize) -> Event {
     let run = |command: &str| ("run_command", json!({"command": command}).to_string());
@@ -915,7 +948,8 @@ fn answer(round: u32, how: usize) -> Event {
             json!({"question": "Red or blue?"}).to_string(),
         )
     };
-    let replies: [(&str, Vec<(&str, String)>); 16] = [
+    let switch = |name: &str| ("switch_workspace", json!({"name": name}).to_string());
+    let replies: [(&str, Vec<(&str, String)>); 17] = [
         ("Done.", vec![]),
         ("", vec![]),
         ("", vec![list()]),
@@ -955,6 +989,10 @@ fn answer(round: u32, how: usize) -> Event {
             vec![run("echo hi"), run("cargo test"), run("cargo test")],
         ),
         ("", vec![list(), run("cargo test"), write()]),
+        (
+            "",
+            vec![write(), list(), switch("other"), write(), switch("shop")],
+        ),
         ("Done.", vec![]),
     ];
     if how % 20 >= replies.len() {

@@ -8,7 +8,7 @@ use journeyman::gate::{
     self, Approved, BUILT_IN, Circumstances, Facts, GatePolicy, GateSettings, PathFact, Place,
     ProgramFact, Ticket, Touch,
 };
-use journeyman::tools::{self, Action, Reach, Tool};
+use journeyman::tools::{self, Action, Kit, Reach, Tool};
 use journeyman::world::outputs::Outputs;
 use journeyman::world::process::{Processes, safe_environment};
 use journeyman::world::workspace::{Open, Workspace, WorkspaceError, digest_of};
@@ -96,6 +96,7 @@ pub fn bench() -> Bench {
         session: "s-1".into(),
         outputs: Outputs::of(&folder.path().join("data"), "s-1"),
         hosting: Arc::default(),
+        projects: None,
         expect: None,
         outline: limits::built_in().outline(),
     });
@@ -212,24 +213,41 @@ fn misfit(name: &str, arguments: Value) -> String {
 
 // --- the table -----------------------------------------------------------------------------------------------------
 
+fn kit(write: bool, github: bool) -> Kit {
+    Kit {
+        write,
+        github,
+        workspaces: false,
+    }
+}
+
 #[test]
 fn offers_the_same_short_text_to_every_model() {
-    let offered = tools::offered(true, false);
+    let offered = tools::offered(kit(true, false));
     assert!(serde_json::to_string(&offered).unwrap().len() < 6_900);
     let lines: Vec<String> = offered.iter().map(Value::to_string).collect();
     insta::assert_snapshot!(lines.join("\n"));
-    let more = tools::offered(true, true);
+    let more = tools::offered(kit(true, true));
     let is_new = |offer: &&Value| !offered.contains(offer);
     let lines: Vec<String> = more.iter().filter(is_new).map(Value::to_string).collect();
     insta::assert_snapshot!(
         "offers_pull_requests_to_a_project_on_github",
         lines.join("\n")
     );
+    let more = tools::offered(Kit {
+        workspaces: true,
+        ..kit(true, false)
+    });
+    let lines: Vec<String> = more.iter().filter(is_new).map(Value::to_string).collect();
+    insta::assert_snapshot!(
+        "offers_other_workspaces_where_there_are_some",
+        lines.join("\n")
+    );
 }
 
 #[test]
 fn offers_nothing_that_writes_or_executes_without_the_write_switch() {
-    let offered: Vec<Value> = tools::offered(false, true);
+    let offered: Vec<Value> = tools::offered(kit(false, true));
     let names: Vec<&str> = offered
         .iter()
         .map(|offer| offer["function"]["name"].as_str().unwrap())
@@ -1339,6 +1357,7 @@ async fn says_why_git_can_not_be_used() {
         session: "s-2".into(),
         outputs: Outputs::of(bench.root(), "s-2"),
         hosting: Arc::default(),
+        projects: None,
         expect: None,
         outline: limits::built_in().outline(),
     });

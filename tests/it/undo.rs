@@ -67,9 +67,16 @@ impl Bench {
         fs::write(path, content).unwrap();
     }
 
+    /// That of its one workspace.
+    fn shelf(&self) -> PathBuf {
+        let shelves = self.settings.data_dir.join("checkpoints/s-1");
+        let mut shelves = fs::read_dir(shelves).unwrap().flatten();
+        shelves.next().expect("there is one").path()
+    }
+
     /// The names in a tree, wherever its objects are.
     fn names(&self, tree: &TreeId) -> Vec<String> {
-        let shelf = self.settings.data_dir.join("checkpoints/s-1");
+        let shelf = self.shelf();
         let repository = match self.root().join(".git").exists() {
             true => self.root(),
             false => shelf,
@@ -207,7 +214,7 @@ async fn a_workspace_within_a_repository_or_beside_one_is_snapshot_by_the_rules_
     bench.write("apps/shop/other", "x");
     let inner = bench.root().join("apps/shop");
     let tree = bench.snapshots_of(&inner).take().await.unwrap().tree;
-    let shelf = bench.settings.data_dir.join("checkpoints/s-1");
+    let shelf = bench.shelf();
     let names = git(&shelf, &["ls-tree", "-r", "--name-only", &tree.0]);
     assert_eq!(names, "main.py\nother\n");
     let linked = bench.folder.path().join("linked");
@@ -229,7 +236,7 @@ async fn a_workspace_within_a_repository_or_beside_one_is_snapshot_by_the_rules_
 async fn a_damaged_index_is_made_again_and_a_lock_that_was_left_is_no_obstacle() {
     let bench = Bench::repository();
     let first = bench.tree().await;
-    let shelf = bench.settings.data_dir.join("checkpoints/s-1");
+    let shelf = bench.shelf();
     fs::write(shelf.join("index"), "no index").unwrap();
     fs::write(shelf.join("index.lock"), "").unwrap();
     fs::remove_file(shelf.join("tree")).unwrap();

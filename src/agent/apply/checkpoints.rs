@@ -86,7 +86,7 @@ fn keep(state: &mut State, number: u64, tree: &TreeId) {
     checkpoints.last_tree = Some(tree.clone());
     if number > checkpoints.last {
         checkpoints.last = number;
-        if number > 1 {
+        if number > checkpoints.first.max(1) {
             checkpoints.kept.push_back(number);
         }
     }

@@ -55,7 +55,7 @@ pub struct Fork {
 }
 
 /// The folder that a session works in.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceRef {
     pub name: String,
     /// Absolute and canonical.

@@ -7,7 +7,7 @@ use crate::agent::event::{Call, EffectClass, Event, Moment, Outcome, Probe, Stat
 use crate::agent::loops::{self, Ahead};
 use crate::agent::recovery::{self, Remedy};
 use crate::agent::state::{Pending, Stage, State, Stop, Turn};
-use crate::agent::{checkpoints, wording};
+use crate::agent::{checkpoints, wording, workspaces};
 use crate::gate::{self, Facts, Touch, Verdict};
 use crate::tools::{self, Action, Tool};
 use serde_json::Value;
@@ -205,7 +205,7 @@ fn prepare(policy: &Policy, position: usize, call: &Call) -> Result<Prepared, St
 
 fn propose(state: &State, call: &Call, prepared: Prepared) -> Decision {
     match &prepared.tool.action {
-        Action::World { .. } => Decision::Look(Look::Examine {
+        Action::World { .. } | Action::Switch => Decision::Look(Look::Examine {
             call: call.clone(),
             touches: prepared.touches,
         }),
@@ -237,7 +237,7 @@ fn admit(
         digest: ticket.digest.clone(),
     });
     let context = gate::Circumstances {
-        cwd: &state.opening.workspace.path,
+        cwd: &state.workspace.path,
         owner: &state.opening.owner,
     };
     match gate::admit(
@@ -254,6 +254,9 @@ fn admit(
         }
         Ok(_) if may_change(policy, pending, &prepared) && !is_covered(state) => {
             perform(checkpoints::take(state, policy, Moment::Before))
+        }
+        Ok(approved) if matches!(prepared.tool.action, Action::Switch) => {
+            workspaces::go(state, policy, &approved)
         }
         Ok(approved) => perform(Effect::RunTool {
             call: approved,

@@ -109,6 +109,7 @@ impl Processes {
         };
         self.run(call, launch).await
     }
+
     /// git with a remote, in a bare repository of ours that is its only writable folder besides the workspace. It is
     /// removed afterwards.
     ///
@@ -120,9 +121,41 @@ impl Processes {
         args: &[&str],
         own_credentials: bool,
     ) -> Finished {
+        let folder = room.path().to_owned();
+        let git_dir = ("GIT_DIR", folder.to_string_lossy().into_owned());
+        let work = (folder.as_path(), Some(git_dir));
+        self.git_abroad(room, work, call, args, own_credentials)
+            .await
+    }
+
+    /// The same in a folder that is the workspace of these processes, with the room only for what is private.
+    pub async fn git_beside(
+        &self,
+        room: Temp,
+        cwd: &Path,
+        call: &CallId,
+        args: &[&str],
+        own_credentials: bool,
+    ) -> Finished {
+        self.git_abroad(room, (cwd, None), call, args, own_credentials)
+            .await
+    }
+
+    async fn git_abroad(
+        &self,
+        room: Temp,
+        (cwd, git_dir): (&Path, Option<(&str, String)>),
+        call: &CallId,
+        args: &[&str],
+        own_credentials: bool,
+    ) -> Finished {
         let args = NEUTRAL.iter().chain(NEUTRAL_ABROAD).chain(args);
         let env = [
-            ("GIT_DIR", room.path().to_string_lossy().into_owned()),
+            // Where credentials are read from: a pipe that only this folder's owner finds.
+            (
+                "JOURNEYMAN_ROOM",
+                room.path().to_string_lossy().into_owned(),
+            ),
             ("GIT_TERMINAL_PROMPT", "0".into()),
             ("GIT_EDITOR", "true".into()),
             // What git says is read.
@@ -131,8 +164,10 @@ impl Processes {
         let launch = Launch {
             program: "git".into(),
             args: args.map(|arg| (*arg).to_owned()).collect(),
-            cwd: room.path().to_owned(),
-            env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            cwd: cwd.to_owned(),
+            env: (env.into_iter().chain(git_dir))
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
             timeout: PUSH_TIMEOUT,
             stdin: None,
             needs: Needs {

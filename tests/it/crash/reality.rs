@@ -11,7 +11,8 @@ use journeyman::agent::event::{
 };
 use journeyman::agent::state::{Outgoing, State};
 use journeyman::agent::step::{Effect, Look};
-use journeyman::gate::{self, Facts, GatePolicy, PathFact, Place, ProgramFact, Touch};
+use journeyman::gate::{self, Destination, Facts, GatePolicy, PathFact, Place, ProgramFact, Touch};
+use journeyman::world::projects;
 use journeyman::world::workspace::Workspace;
 use journeyman::world::{Looked, Outside, Performance, Scene, clock};
 use serde_json::Value;
@@ -245,7 +246,7 @@ impl Reality {
         if !alive("before") {
             return None;
         }
-        let name = self.happen(call, &alive)?;
+        let name = self.happen(call, scene, &alive)?;
         self.count(call, name, class, approval);
         let during = self.script.model.iter().find_map(|reply| reply.during);
         let mut status = Status::Done;
@@ -285,7 +286,7 @@ impl Reality {
     }
 
     /// What a tool does to the world, and the name of it; `None` where the process dies in the middle.
-    fn happen(&self, call: &Call, alive: &impl Fn(&str) -> bool) -> Option<String> {
+    fn happen(&self, call: &Call, scene: &Scene, alive: &impl Fn(&str) -> bool) -> Option<String> {
         let arguments = call.json().expect("scripts are valid");
         let text = |name: &str| arguments[name].as_str().unwrap_or_default().to_owned();
         match call.tool.as_str() {
@@ -300,7 +301,15 @@ impl Reality {
             }
             "write_file" => {
                 self.truth().files.insert(text("path"), text("content"));
-                Some("write".into())
+                let place = scene.workspace.as_ref().expect("it is there").root();
+                let place = if place.ends_with("other") {
+                    "other"
+                } else {
+                    "shop"
+                };
+                let there = format!("write {} in {place}", text("path"));
+                *self.truth().effects.entry(there).or_default() += 1;
+                Some(format!("write {}", text("path")))
             }
             "run_command" => Some(text("command")),
             "git_commit" => Some(text("message")),
@@ -532,15 +541,26 @@ impl Outside for Stage {
         _: &'a Result<Workspace, String>,
         _: &'a Path,
     ) -> Looked<'a> {
-        Box::pin(std::future::ready(self.reality.look(look, policy)))
+        Box::pin(std::future::ready(self.reality.look(
+            look,
+            policy,
+            &self.folder,
+        )))
     }
 }
 
 impl Reality {
-    fn look(&self, look: Look, policy: &GatePolicy) -> Event {
+    fn look(&self, look: Look, policy: &GatePolicy, journals: &Path) -> Event {
+        let known = |name: &String| {
+            let folder = journals.with_file_name(name);
+            Destination::Known(Box::new(projects::reference(&folder)))
+        };
         match look {
             Look::Examine { call, touches } => Event::CallExamined {
-                facts: facts(policy, &touches),
+                facts: Facts {
+                    workspace: gate::wants(policy, &touches).workspace.as_ref().map(known),
+                    ..facts(policy, &touches)
+                },
                 expect: self.expectation(&call),
                 call: call.id,
             },
@@ -549,6 +569,11 @@ impl Reality {
                 probe: self.probe(expect.as_ref()),
             },
             Look::Tree { call } => Event::TreeSeen { call, tree: None },
+            Look::Workspaces { message, name } => Event::WorkspacesSeen {
+                message,
+                names: vec!["other".into(), "shop".into()],
+                wanted: name.as_ref().map(known),
+            },
             Look::Chain { .. } => unreachable!("nobody asks for /audit in a script"),
             Look::Spend { month, .. } => Event::SpendSeen {
                 month,

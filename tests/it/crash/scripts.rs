@@ -74,6 +74,9 @@ const WRITE: (&str, &str) = ("write_file", r#"{"path":"c.txt","content":"new"}"#
 const COMMIT: (&str, &str) = ("git_commit", r#"{"message":"feat: the job"}"#);
 const ASK: (&str, &str) = ("request_user_approval", r#"{"question":"Red or blue?"}"#);
 
+const SWITCH: (&str, &str) = ("switch_workspace", r#"{"name":"other"}"#);
+const WRITE_THERE: (&str, &str) = ("write_file", r#"{"path":"d.txt","content":"new"}"#);
+
 pub static SCRIPTS: &[Script] = &[
     Script {
         name: "answer",
@@ -185,6 +188,31 @@ pub static SCRIPTS: &[Script] = &[
         tells: "blue",
         ending: "Blue it is.",
         pairs: true,
+        ..BASE
+    },
+    Script {
+        name: "switch",
+        model: &[
+            calls(&[WRITE, SWITCH, WRITE_THERE, LIST]),
+            says("Done there."),
+        ],
+        effects: &[("write c.txt in shop", 1), ("write d.txt in other", 1)],
+        ending: "Done there.",
+        ..BASE
+    },
+    Script {
+        name: "sent-elsewhere",
+        model: &[
+            Reply {
+                meanwhile: Some("/workspace other"),
+                ..calls(&[WRITE])
+            },
+            calls(&[WRITE_THERE]),
+            says("Done there."),
+        ],
+        // A round that an interruption took back is asked for again after the switch.
+        effects: &[("write c.txt", 1), ("write d.txt in other", 1)],
+        ending: "Done there.",
         ..BASE
     },
 ];

@@ -119,6 +119,7 @@ impl History {
         };
         let folder = folder.expect("a folder");
         fs::create_dir_all(folder.path().join("agent_sessions")).expect("a folder");
+        fs::create_dir_all(folder.path().join("other")).expect("a folder");
         let fate = Fate::new(&folder.path().join("agent_sessions"));
         let reality = Reality::new(script, fate.clone());
         Self {
@@ -222,7 +223,7 @@ impl History {
             name: "shop".into(),
             path: self.folder.path().display().to_string(),
         };
-        let pick = Box::new(move || Ok(workspace.clone()));
+        let pick = Box::new(move |_: &dyn Fn() -> Option<String>| Ok(workspace.clone()));
         let hub = Hub::new(surface, texts(), self.folder.path(), pick);
         hub.map_err(|error| error.to_string())
     }
@@ -469,4 +470,6 @@ survives! {
     a_limit_survives_every_death: "limit",
     a_send_that_fails_survives_every_death: "retry",
     a_question_and_its_answer_survive_every_death: "question",
+    a_switch_of_the_workspace_survives_every_death: "switch",
+    a_switch_that_the_person_wants_survives_every_death: "sent-elsewhere",
 }

@@ -1,0 +1,113 @@
+//! A repository as a new workspace: what would be cloned, and the clone. It is ready as a whole or not there at all.
+
+use super::address::{self, login_for};
+use super::said::explain;
+use super::{Remote, Room, Used};
+use crate::gate::{ClonePlan, Destination};
+use crate::world::process::Exit;
+use crate::world::projects::{Projects, check_name, unset};
+use std::fs;
+use std::path::Path;
+
+impl Remote<'_> {
+    /// What a clone would be. Nothing is asked of the remote.
+    pub fn clone_plan(projects: Option<&Projects>, url: &str) -> Destination<ClonePlan> {
+        match projects
+            .ok_or_else(unset)
+            .and_then(|them| planned(them, url))
+        {
+            Ok(plan) => Destination::Known(Box::new(plan)),
+            Err(why) => Destination::Nowhere { why },
+        }
+    }
+
+    /// Clones exactly what was approved.
+    ///
+    /// # Errors
+    /// In words for the model; then there is no new workspace.
+    pub async fn clone_into(
+        &self,
+        projects: &Projects,
+        plan: &ClonePlan,
+    ) -> Result<String, String> {
+        let folder = projects
+            .stage(&plan.name)
+            .map_err(|error| format!("no room beside the other workspaces: {error}"))?;
+        let made = self.cloned(projects, plan, &folder).await;
+        // What is left of a clone that failed is also removed before the next try.
+        let _ = fs::remove_dir_all(&folder);
+        made
+    }
+
+    async fn cloned(
+        &self,
+        projects: &Projects,
+        plan: &ClonePlan,
+        folder: &Path,
+    ) -> Result<String, String> {
+        let address = address::read(&plan.url)?;
+        let token = self.hosting.token.as_deref();
+        let login = login_for(&address, &self.hosting.api, token);
+        let used = match &login {
+            Some(_) => Used::Token,
+            None => Used::OwnGit,
+        };
+        let private = |error| format!("no private folder to clone from: {error}");
+        let room = Room::empty("sha1", login.as_ref()).map_err(private)?;
+        let helper = room.helper(&address);
+        let args = [
+            "clone",
+            "--quiet",
+            "--template=",
+            "--no-recurse-submodules",
+            "--no-local",
+            "--",
+            &plan.url,
+            &plan.name,
+        ];
+        let args: Vec<&str> = helper.iter().map(String::as_str).chain(args).collect();
+        let processes = self.processes.at(folder);
+        let own = used == Used::OwnGit;
+        let (room, credentials) = room.apart();
+        let finished = processes
+            .git_beside(room, folder, self.call, &args, own)
+            .await;
+        drop(credentials);
+        match finished.exit {
+            Exit::Code(0) => {}
+            Exit::Code(_) => return Err(explain(&finished.stderr.text(), &plan.url, used)),
+            Exit::NotStarted(why) => return Err(format!("git did not start: {why}")),
+            Exit::Cancelled => return Err("the person stopped it".into()),
+            Exit::TimedOut => {
+                return Err("it took longer than 5 minutes; the person can clone it".into());
+            }
+            Exit::Signal(_) | Exit::Lost => return Err("git was killed".into()),
+        }
+        let name = &plan.name;
+        projects
+            .add(&folder.join(name), name)
+            .map_err(|error| format!("{name} could not be put beside the others: {error}"))?;
+        Ok(format!(
+            "Cloned {} as the workspace {name}; switch_workspace goes there.",
+            plan.url
+        ))
+    }
+}
+
+fn planned(projects: &Projects, url: &str) -> Result<ClonePlan, String> {
+    let address = address::read(url)?;
+    if address.login.is_some() {
+        return Err("credentials do not belong into an address; GITHUB_TOKEN is for them".into());
+    }
+    let name = address.path.rsplit('/').next().unwrap_or_default();
+    check_name(name)?;
+    if projects.root().join(name).symlink_metadata().is_ok() {
+        return Err(format!(
+            "there is a {name} already; switch_workspace goes there"
+        ));
+    }
+    Ok(ClonePlan {
+        url: address.text,
+        name: name.to_owned(),
+    })
+}
