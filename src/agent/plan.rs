@@ -15,7 +15,7 @@ pub struct Step {
     pub status: StepStatus,
 }
 
-/// Where a step stands.
+// Where a step stands. No doc comment: it would be sent to the model with every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {

@@ -1,4 +1,4 @@
-//! `git_create_branch`: a new branch from the current commit, checked out. Nothing in the folder changes.
+//! `git_create_branch`: to a branch. One that is not there is made from the current commit, with the folder as it is.
 
 use super::repository::Git;
 use super::{Action, Reach, RunFuture, Tool, schema_of};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub const TOOL: Tool = Tool {
     name: "git_create_branch",
     about: include_str!("../../prompts/tools/git_create_branch.md"),
-    // A branch that is there already, at the same commit, is what was wanted.
+    // Who is on the branch already is where they wanted to be.
     class: EffectClass::Idempotent,
     schema: schema_of::<Args>,
     touches: |_| Ok(vec![Touch::RepositoryWrite]),
@@ -59,18 +59,22 @@ async fn create(git: &Git<'_>, name: &str) -> Result<String, String> {
         .await
         .ok();
     let here = git.ask(&["rev-parse", "HEAD"]).await?;
-    match there {
-        None => {
-            git.ask(&["switch", "--quiet", "--no-track", "--create", name])
-                .await?
-        }
-        Some(there) if there == here => git.ask(&["switch", "--quiet", "--no-guess", name]).await?,
-        Some(there) => {
-            return Err(format!(
-                "the branch {name} exists at another commit ({:.10}); choose another name, or switch to it by run_command `git switch {name}`",
-                there.trim()
-            ));
-        }
+    let Some(there) = there else {
+        git.ask(&["switch", "--quiet", "--no-track", "--create", name])
+            .await?;
+        return Ok(format!("On the new branch {name}, at {:.10}.", here.trim()));
     };
-    Ok(format!("On the new branch {name}, at {:.10}.", here.trim()))
+    git.ask(&["switch", "--quiet", "--no-guess", name])
+        .await
+        .map_err(|why| {
+            format!("{why}\ngit_commit or git_stash takes the changes out of the way.")
+        })?;
+    let files = match there == here {
+        true => "",
+        false => " The files are those of its commit: read them again before you rely on them.",
+    };
+    Ok(format!(
+        "On the branch {name}, which was there, at {:.10}.{files}",
+        there.trim()
+    ))
 }

@@ -34,7 +34,6 @@ pub const TOOL: Tool = Tool {
 #[serde(deny_unknown_fields)]
 struct Args {
     what: Option<What>,
-    /// Commit, branch or range
     rev: Option<String>,
     path: Option<String>,
 }

@@ -33,7 +33,6 @@ struct Args {
     action: Verb,
     // All but list need it; a call without it is told so.
     process_id: Option<String>,
-    /// Lines of log
     #[schemars(range(min = 1, max = 200))]
     limit: Option<u64>,
 }

@@ -39,6 +39,7 @@ mod git_commit;
 mod git_create_branch;
 mod git_diff;
 mod git_log;
+mod git_stash;
 mod git_status;
 // Its remote.
 mod git_create_pr;
@@ -70,7 +71,7 @@ pub use git_commit::find_commit;
 pub use run_command::await_kept;
 
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 30] = [
+static TOOLS: [Tool; 31] = [
     list_files::TOOL,
     search::TOOL,
     get_file_outline::TOOL,
@@ -87,6 +88,7 @@ static TOOLS: [Tool; 30] = [
     git_diff::TOOL,
     git_log::TOOL,
     git_create_branch::TOOL,
+    git_stash::TOOL,
     git_commit::TOOL,
     git_push::TOOL,
     git_create_pr::TOOL,

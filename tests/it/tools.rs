@@ -1253,29 +1253,80 @@ async fn shows_history_without_secrets() {
 }
 
 #[tokio::test]
-async fn makes_a_branch_once_however_often_it_is_asked() {
+async fn makes_a_branch_once_and_switches_to_one_that_is_there() {
     let bench = bench();
     bench.write("a.txt", "one\n");
     bench.repository();
-    for _ in 0..2 {
+    for how in [
+        "new branch fix/it, at ",
+        "branch fix/it, which was there, at ",
+    ] {
         let text = bench
             .done("git_create_branch", json!({"name": "fix/it"}))
             .await;
-        assert!(text.starts_with("On the new branch fix/it, at "), "{text}");
+        assert!(text.starts_with(&format!("On the {how}")), "{text}");
     }
     bench.write("a.txt", "two\n");
     bench.git(&["commit", "--quiet", "--all", "--message", "fix: it"]);
     bench.git(&["branch", "old", "HEAD~1"]);
+    bench.write("a.txt", "three\n");
     let text = bench
         .failed("git_create_branch", json!({"name": "old"}))
         .await;
-    assert!(text.contains("exists at another commit"), "{text}");
+    assert!(
+        text.contains("a.txt") && text.contains("git_stash"),
+        "{text}"
+    );
+    bench.git(&["restore", "a.txt"]);
+    let text = bench
+        .done("git_create_branch", json!({"name": "old"}))
+        .await;
+    assert!(text.contains("read them again"), "{text}");
+    assert_eq!(bench.read("a.txt"), b"one\n");
     for name in ["-f", "a..b", "a b"] {
         let text = bench
             .failed("git_create_branch", json!({"name": name}))
             .await;
         assert!(text.contains("is no name of a branch"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn puts_changes_aside_and_takes_back_its_own_only() {
+    let bench = bench();
+    bench.write("a.txt", "one\n").write("b.txt", "one\n");
+    bench.repository();
+    let push = || bench.done("git_stash", json!({"action": "push"}));
+    let pop = json!({"action": "pop"});
+    let text = bench.failed("git_stash", pop.clone()).await;
+    assert!(text.contains("has put nothing aside"), "{text}");
+    let text = bench.failed("git_stash", json!({"action": "push"})).await;
+    assert!(text.contains("nothing to put aside"), "{text}");
+    bench.write("a.txt", "two\n").write("new.txt", "new\n");
+    let text = push().await;
+    assert!(
+        text.starts_with("Put aside: a.txt.")
+            && text.ends_with("New files stay where they are: 1."),
+        "{text}"
+    );
+    assert_eq!(bench.read("a.txt"), b"one\n");
+    assert!(bench.root().join("new.txt").exists());
+    // The person's own, which is newer, stays.
+    bench.write("b.txt", "theirs\n");
+    bench.git(&["stash", "push", "--quiet", "--message", "mine"]);
+    let text = bench.done("git_stash", pop.clone()).await;
+    assert!(text.starts_with("Taken back.\n M a.txt"), "{text}");
+    assert_eq!(bench.read("b.txt"), b"one\n");
+    assert!(bench.git(&["stash", "list"]).contains("mine"));
+    let text = bench.failed("git_stash", pop.clone()).await;
+    assert!(text.contains("has put nothing aside"), "{text}");
+    // What does not fit any more is kept.
+    push().await;
+    bench.write("a.txt", "other\n");
+    bench.git(&["commit", "--quiet", "--all", "--message", "fix: other"]);
+    let text = bench.failed("git_stash", pop).await;
+    assert!(text.contains("still put aside, as stash@{0}"), "{text}");
+    assert!(bench.git(&["stash", "list"]).contains("journeyman s-1/"));
 }
 
 #[tokio::test]
