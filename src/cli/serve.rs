@@ -6,6 +6,7 @@ use crate::config::Settings;
 use crate::doors::schedule::Ticker;
 use crate::doors::server;
 use crate::hub::Hub;
+use crate::world::trim;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -59,6 +60,7 @@ pub async fn serve(
     tokio::spawn(hub.clone().sweep());
     tokio::spawn(Ticker::new(hub.clone(), settings.texts.clone()).run());
     let router = server::router(hub.clone(), settings.whatsapp.clone());
+    trim::forget_start();
     let served = axum::serve(listener, router)
         .with_graceful_shutdown(shutdown.cancelled_owned())
         .await;

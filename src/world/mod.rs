@@ -51,6 +51,8 @@ pub mod snapshot;
 pub mod spool;
 /// SQLite, derived from journals.
 pub mod store;
+/// Memory that only the start needed.
+pub mod trim;
 /// The one file opening.
 pub mod workspace;
 
