@@ -244,6 +244,53 @@ async fn no_write_leaves_the_workspace() {
     assert_eq!(tree(&cage.path("home")).len(), 4);
 }
 
+/// The corpus that the gate is tested with, as if it had let everything through.
+#[tokio::test]
+async fn the_hostile_corpus_leaves_nothing_outside() {
+    let Some(mut cage) = Cage::new() else { return };
+    make_repository(&cage.path("work"));
+    fs::write(cage.path("work/a"), "x\n").expect("a file");
+    let before = (tree(&cage.path("outside")), tree(&cage.path("home")));
+    let planted = cage.path("outside/planted");
+    let corpus = include_str!("../vectors/gate_hostile.tsv").lines();
+    let commands: Vec<String> = corpus
+        .filter(|line| !line.starts_with('#') && line.contains("MARKER"))
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(_, text)| text.replace("\\n", "\n").replace("\\r", "\r"))
+        .map(|text| text.replace("MARKER", &planted.to_string_lossy()))
+        .collect();
+    assert!(commands.len() > 100, "{}", commands.len());
+    let run = async |cage: &Cage, processes: &Processes, text: &str| {
+        let launch = Launch {
+            timeout: Duration::from_secs(2),
+            ..cage.launch(text)
+        };
+        processes.run(&CallId("1.1".into()), launch).await;
+    };
+    let confined = cage.processes();
+    for command in &commands {
+        run(&cage, &confined, command).await;
+        let after = (tree(&cage.path("outside")), tree(&cage.path("home")));
+        assert_eq!(after, before, "{command}");
+    }
+    // Without the sandbox they do what they are for; those that would reach out are left out.
+    cage.settings.file.sandbox = Mode::Off;
+    let free = cage.processes();
+    let reaches_out = |command: &&String| {
+        let words = [
+            "://", "pip ", "npm ", "npx ", "ssh ", "rsync ", "docker ", "ext::",
+        ];
+        !words.iter().any(|word| command.contains(word))
+    };
+    let mut worked = 0;
+    for command in commands.iter().filter(reaches_out) {
+        run(&cage, &free, command).await;
+        let removed = fs::remove_file(&planted).or_else(|_| fs::remove_dir_all(&planted));
+        worked += usize::from(removed.is_ok());
+    }
+    assert!(worked > 40, "only {worked} of them do anything at all");
+}
+
 #[tokio::test]
 async fn secrets_stay_unread() {
     let Some(mut cage) = Cage::new() else { return };
