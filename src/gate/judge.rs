@@ -2,6 +2,9 @@
 //!
 //! One traversal serves both [`wants`] and [`judge`], so that nothing is judged which was not looked up. It never depends on
 //! a fact where to go next. Every finding goes to [`Findings`]; the strictest one decides.
+//!
+//! A text is read anew for what it wants, for its verdict and for its admission. A parsed form would have to travel beside the
+//! journal, through a state that is nothing but the journal; an ordinary command is read in a few microseconds.
 
 /// What speaks against one command.
 mod command;

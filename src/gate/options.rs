@@ -7,6 +7,7 @@ use crate::gate::operands::{place_operands, unspecified};
 use crate::gate::policy::GatePolicy;
 use crate::gate::programs::{Operands, Opt, ProgramSpec, Takes};
 use crate::gate::words::Word;
+use std::collections::BTreeSet;
 
 /// The words of one simple command, understood.
 #[derive(Debug, Default)]
@@ -283,7 +284,8 @@ fn suspect(
     reading: &mut Reading<'_>,
 ) {
     let Some(attached) = attached else { return };
-    for letter in attached.text.chars() {
+    let letters: BTreeSet<char> = attached.text.chars().collect();
+    for letter in letters {
         let name = format!("{dash}{letter}");
         let Some(opt) = spec.options.get(&name) else {
             continue;
