@@ -5,7 +5,7 @@ use crate::agent::texts::Texts;
 use crate::history::walk;
 use crate::world::journal::JournalError;
 use crate::world::store::Store;
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,7 +47,12 @@ impl Hub {
                     tracing::error!(session, %damage, "journal damaged");
                     damaged.push((session.to_owned(), damage));
                 }
-                Err(error) => tracing::error!(session, %error, "journal not indexed"),
+                Err(error) => {
+                    if let DeliverError::Journal(error) = &error {
+                        self.note_doubt(session, Some(error));
+                    }
+                    tracing::error!(session, %error, "journal not indexed");
+                }
             }
         }
         Ok(damaged)
@@ -64,6 +69,13 @@ pub fn project(
     texts: &Arc<Texts>,
     bytes: u64,
 ) -> Result<Option<JournalError>, DeliverError> {
+    // Who asks the database whether a message came before is told yes: it must be on disk by then.
+    File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(|source| JournalError::Unsure {
+            path: path.to_owned(),
+            source,
+        })?;
     let (mut lines, mut failed) = (Vec::with_capacity(LINES_A_TIME), None);
     let past = walk(path, texts, |state, record| {
         lines.push(record.clone());
