@@ -6,6 +6,8 @@
 mod damaged;
 /// Journals into the database.
 pub mod index;
+/// Sessions that a failing disk stopped.
+mod stopped;
 
 use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{CallId, Event, Inbound, OpenQuestion, Opening, Record, WorkspaceRef};
@@ -92,6 +94,8 @@ pub struct Hub {
     awake: Mutex<HashMap<String, mpsc::Sender<Delivery>>>,
     /// Sessions with a journal that may not be on disk: it is written anew before it is read again.
     unsure: Mutex<HashSet<String>>,
+    /// Sessions whose journal could not be written or read: they are woken again by and by.
+    stopped: Mutex<HashSet<String>>,
     lanes: [tokio::sync::Mutex<()>; LANES],
     tasks: TaskTracker,
 }
@@ -112,7 +116,7 @@ impl Hub {
         })?;
         let lanes = std::array::from_fn(|_| tokio::sync::Mutex::new(()));
         let (awake, tasks) = (Mutex::new(HashMap::new()), TaskTracker::new());
-        let unsure = Mutex::default();
+        let (unsure, stopped) = (Mutex::default(), Mutex::default());
         Ok(Arc::new(Self {
             surface,
             texts,
@@ -120,6 +124,7 @@ impl Hub {
             workspace,
             awake,
             unsure,
+            stopped,
             lanes,
             tasks,
         }))
@@ -297,7 +302,10 @@ impl Hub {
                 Err(DeliverError::Journal(damage @ JournalError::Damaged { .. })) => {
                     self.tell_damage(&session, &damage);
                 }
-                Err(error) => tracing::error!(%session, %error, "session left asleep"),
+                Err(error) => {
+                    tracing::error!(%session, %error, "session left asleep");
+                    self.note_stopped(&session);
+                }
                 Ok(()) => {}
             }
         }
@@ -310,7 +318,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Wakes sessions that have something to do by the clock. Runs until shutdown.
+    /// Wakes sessions that have something to do by the clock, or that a failing disk stopped. Runs until shutdown.
     pub async fn sweep(self: Arc<Self>) {
         for times in 1_u64.. {
             tokio::select! {
@@ -320,6 +328,7 @@ impl Hub {
             if times.is_multiple_of(OUTPUTS_SWEEP) {
                 self.surface.world.sweep();
             }
+            self.revive().await;
             let due = self.surface.store.due(clock::now().0);
             for (session, chat) in due.unwrap_or_default() {
                 let _lane = self.lane(&chat).lock().await;
@@ -362,6 +371,11 @@ impl Hub {
                     self.agree_to_good_part(id, &message.from)?;
                 }
                 return Ok((id.to_owned(), message));
+            }
+            Said::Command(ChatCommand::Resume { id: None, .. }) => {
+                if let Some(session) = self.surface.store.resumable(chat)? {
+                    return Ok((session, message));
+                }
             }
             // A button of an older question reaches the session that asked it.
             Said::Command(ChatCommand::Approve { code, .. } | ChatCommand::Deny { code, .. })
@@ -588,6 +602,7 @@ impl Hub {
     fn note_end(&self, session: &str, error: &SessionError) -> String {
         if let SessionError::Journal(error) = error {
             self.note_doubt(session, Some(error));
+            self.note_stopped(session);
         }
         error.to_string()
     }

@@ -11,6 +11,7 @@ use crate::hub::{DeliverError, Hub};
 use crate::schedule::Schedule;
 use crate::schedule::misfire::{Catching, due};
 use crate::world::clock;
+use crate::world::journal::JournalError;
 use crate::world::store::cron::{Job, JobState, Run};
 use crate::world::store::{Store, StoreError};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -25,7 +26,7 @@ pub struct Ticker {
     hub: Arc<Hub>,
     texts: Texts,
     limits: Limits,
-    /// What an earlier process left was looked at.
+    /// What an earlier process or tick left was looked at.
     taken_over: bool,
 }
 
@@ -62,9 +63,10 @@ impl Ticker {
         if !self.store().may_hold_jobs() {
             return Ok(());
         }
-        if !self.taken_over {
-            self.take_over(now).await?;
-            self.taken_over = true;
+        if !std::mem::replace(&mut self.taken_over, true) {
+            let taken = self.take_over(now).await;
+            self.taken_over &= taken.is_ok();
+            taken?;
         }
         self.look_for_ends(now)?;
         for job in self.store().jobs(None)? {
@@ -80,7 +82,7 @@ impl Ticker {
     }
 
     /// Runs of a dead process: delivered again, which does nothing where the message is in the journal already.
-    async fn take_over(&self, now: Timestamp) -> Result<(), StoreError> {
+    async fn take_over(&mut self, now: Timestamp) -> Result<(), StoreError> {
         for run in self.store().open_runs()? {
             if run.outcome == "running"
                 && let Some(job) = self.store().job(run.job)?
@@ -178,7 +180,7 @@ impl Ticker {
     }
 
     /// Starts what is claimed, one run of a job at a time.
-    async fn start(&self, now: Timestamp) -> Result<(), StoreError> {
+    async fn start(&mut self, now: Timestamp) -> Result<(), StoreError> {
         let open = self.store().open_runs()?;
         let mut busy: Vec<i64> = open
             .iter()
@@ -197,7 +199,7 @@ impl Ticker {
         Ok(())
     }
 
-    async fn deliver(&self, job: &Job, run: &Run, now: Timestamp) -> Result<(), StoreError> {
+    async fn deliver(&mut self, job: &Job, run: &Run, now: Timestamp) -> Result<(), StoreError> {
         let too_late = instant(now) - instant(run.slot) > late_max(job);
         if too_late || job.state == "deleted" {
             return self.store().run_ended(run, "missed", now).map(drop);
@@ -214,6 +216,12 @@ impl Ticker {
             Ok(_) => Ok(()),
             // The next process finds it, and delivers it.
             Err(DeliverError::ShuttingDown) => Ok(()),
+            // A disk that is full or fails; too late is only what the job calls so.
+            Err(error) if may_pass(&error) => {
+                tracing::warn!(job = job.id, %error, "a scheduled prompt is delivered again in a moment");
+                self.taken_over = false;
+                Ok(())
+            }
             Err(error) => {
                 tracing::error!(job = job.id, %error, "a scheduled prompt could not be delivered");
                 let run = Run {
@@ -245,6 +253,21 @@ impl Ticker {
                 tracing::warn!(why = error.why, "a notice about a schedule was not sent");
             }
         });
+    }
+}
+
+/// Whether it may work the next time.
+fn may_pass(error: &DeliverError) -> bool {
+    match error {
+        DeliverError::Journal(JournalError::Damaged { .. })
+        | DeliverError::NoSession(_)
+        | DeliverError::Workspace(_) => false,
+        DeliverError::Busy
+        | DeliverError::Session(_)
+        | DeliverError::Journal(_)
+        | DeliverError::Store(_)
+        | DeliverError::Read { .. }
+        | DeliverError::ShuttingDown => true,
     }
 }
 

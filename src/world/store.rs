@@ -10,7 +10,7 @@ pub mod cron;
 mod damage;
 
 use crate::agent::command::{self, ChatCommand, Said};
-use crate::agent::event::{Event, Inbound, Record, Status, Usage};
+use crate::agent::event::{EndReason, Event, Inbound, Record, Status, Usage};
 use crate::agent::money::Spend;
 use crate::agent::state::{Phase, State};
 use damage::{OWNED, open_sound};
@@ -174,6 +174,26 @@ impl Store {
                 .optional()
         })?;
         Ok(last.filter(|(_, closed)| !closed).map(|(id, _)| id))
+    }
+
+    /// What `/agent-resume` without an id goes back to: the active session, where it can be resumed, else the last one
+    /// that the clock started, which takes no other message. `None`: neither.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn resumable(&self, chat: &str) -> Result<Option<String>, StoreError> {
+        let active = self.active_session(chat)?.unwrap_or_default();
+        let [failed, limit, cancelled] =
+            [EndReason::Failed, EndReason::Limit, EndReason::Cancelled].map(EndReason::word);
+        let sql = "SELECT id FROM sessions WHERE chat = ?1 AND status IN ('interrupted', ?3, ?4, ?5)
+             AND (id = ?2 OR id LIKE 'cron-%' AND last_order = 0) ORDER BY id = ?2 DESC, updated_at DESC, id DESC LIMIT 1";
+        self.with("look up what to resume in", |db| {
+            db.prepare_cached(sql)?
+                .query_row(params![chat, active, failed, limit, cancelled], |row| {
+                    row.get(0)
+                })
+                .optional()
+        })
     }
 
     /// The place of a chat's next message among all of them.
