@@ -1,7 +1,7 @@
 //! When a simulated process dies, and what is left of its files: the system calls of the journal, taken over.
 //!
 //! The functions at the end stand in front of libc's, in the test binary only. For a thread that watches a folder, each
-//! write, fsync and truncation of a file in it is a point where its process can die; everybody else's calls go straight
+//! write, fsync and truncation of a file in it, and where that is asked for of the database beside it, is a point where its process can die; everybody else's calls go straight
 //! to the kernel. A dead process changes nothing any more: its calls fail, and nobody looks at what it makes of that.
 
 use nix::libc::{self, c_char, c_int, c_void, off_t, size_t, ssize_t};
@@ -46,6 +46,8 @@ pub struct Point {
 /// The disk of one history, and the fate of the process that lives now.
 pub struct Fate {
     folder: PathBuf,
+    /// What the names of the database's files begin with, where its calls are points as well.
+    database: Option<PathBuf>,
     died: Notify,
     life: Mutex<Life>,
 }
@@ -66,13 +68,28 @@ struct Life {
 }
 
 impl Fate {
-    /// Of a folder that is there.
-    pub fn new(folder: &Path) -> Arc<Self> {
+    /// Of a folder that is there, and of the database beside it.
+    pub fn new(folder: &Path, database: Option<&str>) -> Arc<Self> {
+        let folder = folder.canonicalize().expect("the folder");
+        let beside = |name| folder.parent().expect("it is in a folder").join(name);
         Arc::new(Self {
-            folder: folder.canonicalize().expect("the folder"),
+            database: database.map(beside),
+            folder,
             died: Notify::new(),
             life: Mutex::default(),
         })
+    }
+
+    /// The folder that is watched.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn watches(&self, path: &Path) -> bool {
+        let name = path.as_os_str().as_bytes();
+        let database = self.database.as_ref().map(|path| path.as_os_str());
+        path.starts_with(&self.folder)
+            || database.is_some_and(|database| name.starts_with(database.as_bytes()))
     }
 
     /// Another process, which dies there.
@@ -91,6 +108,19 @@ impl Fate {
 
     pub fn is_dead(&self) -> bool {
         self.life().dead
+    }
+
+    /// Whether a file is removed: not by the dead. The loss of power itself removes files under the lock.
+    fn remove(&self, path: &Path) -> bool {
+        let Ok(mut life) = self.life.try_lock() else {
+            return true;
+        };
+        if !life.dead {
+            life.unsure.remove(path);
+            life.synced.remove(path);
+            life.linked.remove(path);
+        }
+        !life.dead
     }
 
     /// The disk has failed, and fails until [`Fate::mend`].
@@ -178,6 +208,22 @@ impl Fate {
             let length = file.metadata().expect("its length").len();
             cut(&file, synced.min(length));
         }
+        self.cut_database(life);
+    }
+
+    /// SQLite writes behind what it has synced, and only there, until it moves all of it: what is lost is the end.
+    fn cut_database(&self, life: &Life) {
+        let Some(database) = &self.database else {
+            return;
+        };
+        let mut path = database.clone().into_os_string();
+        path.push("-wal");
+        let path = PathBuf::from(path);
+        if let Ok(file) = OpenOptions::new().write(true).open(&path) {
+            let length = file.metadata().expect("its length").len();
+            let synced = life.synced.get(&path).copied().unwrap_or(0);
+            cut(&file, synced.min(length));
+        }
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> Pass {
@@ -207,7 +253,8 @@ impl Fate {
         if !matches!(passed, Pass::Go) {
             let synced = life.synced.get(path).copied().unwrap_or(0);
             let length = fs::metadata(path).map_or(0, |meta| meta.len());
-            if life.full && !folder && synced < length {
+            // SQLite writes over what it failed to sync.
+            if life.full && path.starts_with(&self.folder) && !folder && synced < length {
                 life.unsure.entry(path.to_owned()).or_insert(synced);
             }
             return passed;
@@ -262,6 +309,11 @@ impl Fate {
 }
 
 impl Point {
+    /// A write to one of the database's files.
+    pub fn is_of_database(&self) -> bool {
+        self.name.contains(" to db")
+    }
+
     fn is_disk(&self) -> bool {
         self.sync || self.bytes.is_some()
     }
@@ -291,7 +343,7 @@ fn watched(fd: c_int) -> Option<(Arc<Fate>, PathBuf)> {
     let fate = WATCHED.try_with(|watched| watched.try_borrow().ok()?.clone());
     let fate = fate.ok().flatten()?;
     let path = fs::read_link(format!("/proc/self/fd/{fd}")).ok()?;
-    (path.starts_with(&fate.folder)).then_some((fate, path))
+    fate.watches(&path).then_some((fate, path))
 }
 
 fn broken() -> c_int {
@@ -310,20 +362,40 @@ fn cut(file: &File, length: u64) {
 /// As `write(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, length: size_t) -> ssize_t {
-    let raw = |length: size_t| {
-        // SAFETY: what the caller promises, for no more bytes than that.
-        unsafe { libc::syscall(libc::SYS_write, fd, bytes, length) as ssize_t }
-    };
-    let Some((fate, path)) = watched(fd) else {
-        return raw(length);
-    };
     // SAFETY: the caller promises `length` readable bytes.
     let written = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length) };
-    match fate.write(&path, written) {
-        Pass::Go => raw(length),
+    write_by(fd, written, |length| {
+        // SAFETY: what the caller promises, for no more bytes than that.
+        unsafe { libc::syscall(libc::SYS_write, fd, bytes, length) as ssize_t }
+    })
+}
+
+/// # Safety
+/// As `pwrite(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwrite64(
+    fd: c_int,
+    bytes: *const c_void,
+    length: size_t,
+    from: off_t,
+) -> ssize_t {
+    // SAFETY: the caller promises `length` readable bytes.
+    let written = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length) };
+    write_by(fd, written, |length| {
+        // SAFETY: what the caller promises, for no more bytes than that.
+        unsafe { libc::syscall(libc::SYS_pwrite64, fd, bytes, length, from) as ssize_t }
+    })
+}
+
+fn write_by(fd: c_int, bytes: &[u8], raw: impl Fn(size_t) -> ssize_t) -> ssize_t {
+    let Some((fate, path)) = watched(fd) else {
+        return raw(bytes.len());
+    };
+    match fate.write(&path, bytes) {
+        Pass::Go => raw(bytes.len()),
         Pass::Fail(after) => {
             if after > 0 {
-                raw(after.min(length));
+                raw(after.min(bytes.len()));
             }
             broken() as ssize_t
         }
@@ -372,7 +444,7 @@ pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int
     let path = |name: &CStr| Path::new(OsStr::from_bytes(name.to_bytes())).to_owned();
     let fate = WATCHED.try_with(|watched| watched.try_borrow().ok()?.clone());
     if let Some(fate) = fate.ok().flatten()
-        && path(old).starts_with(&fate.folder)
+        && fate.watches(&path(old))
         && let Pass::Fail(_) = fate.rename(&path(old), &path(new))
     {
         return broken();
@@ -381,11 +453,30 @@ pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int
     unsafe { libc::syscall(libc::SYS_renameat, libc::AT_FDCWD, from, libc::AT_FDCWD, to) as c_int }
 }
 
+/// # Safety
+/// As `unlink(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unlink(name: *const c_char) -> c_int {
+    // SAFETY: the caller promises a C string.
+    let path = Path::new(OsStr::from_bytes(
+        unsafe { CStr::from_ptr(name) }.to_bytes(),
+    ));
+    let fate = WATCHED.try_with(|watched| watched.try_borrow().ok()?.clone());
+    if let Some(fate) = fate.ok().flatten()
+        && fate.watches(path)
+        && !fate.remove(path)
+    {
+        return broken();
+    }
+    // SAFETY: what the caller promises.
+    unsafe { libc::syscall(libc::SYS_unlinkat, libc::AT_FDCWD, name, 0) as c_int }
+}
+
 #[test]
 fn the_calls_of_a_file_in_a_watched_folder_are_taken_over() {
     use std::io::Write;
     let folder = tempfile::tempdir().expect("a folder");
-    let fate = Fate::new(folder.path());
+    let fate = Fate::new(folder.path(), None);
     let at = |at, how| Some(Death { at, how });
     let path = folder.path().join("a.jsonl").canonicalize();
     let path = path.unwrap_or_else(|_| fate.folder.join("a.jsonl"));

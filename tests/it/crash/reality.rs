@@ -1,21 +1,25 @@
-//! What really happened, whatever the journal says: the model, the tools, the chat and the person of one history.
+//! What really happened, whatever the journal says: the model, the tools, the remote, the chat and the person of one
+//! history.
 //!
 //! It outlives every process of the history. What it finds wrong while a process lives, it writes down; what must hold
 //! in the end is in [`Reality::settle`].
 
+// What can be found out about it.
+mod looks;
+
 use super::fate::Fate;
 use super::scripts::{OBJECTIVE, Script};
+use journeyman::agent::conversation::Kind;
 use journeyman::agent::event::{
-    Answer, Call, CallId, CheckpointTaken, EffectClass, Event, Expectation, ExpectedFile, Names,
-    Outcome, OutgoingKind, Probe, Record, Status, TreeId,
+    Answer, Call, CallId, CheckpointTaken, EffectClass, Event, Names, Outcome, OutgoingKind,
+    Record, Status, TreeId, Usage,
 };
 use journeyman::agent::state::{Outgoing, State};
 use journeyman::agent::step::{Effect, Look};
-use journeyman::gate::{self, Destination, Facts, GatePolicy, PathFact, Place, ProgramFact, Touch};
-use journeyman::world::projects;
+use journeyman::gate::GatePolicy;
 use journeyman::world::workspace::Workspace;
 use journeyman::world::{Looked, Outside, Performance, Scene, clock};
-use serde_json::Value;
+use looks::{COMMITS, patched};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -45,6 +49,18 @@ struct Truth {
     runs: BTreeMap<CallId, usize>,
     spent: BTreeSet<String>,
     sends_failed: usize,
+    /// Calls that committed, oldest first.
+    commits: Vec<CallId>,
+    /// The commit that the remote's branch is at.
+    remote: Option<String>,
+    /// Calls whose mark a pull request bears.
+    pulls: Vec<CallId>,
+    /// Commands that a keeper has, and whether they ended.
+    kept: BTreeMap<CallId, bool>,
+    /// How often the machine was started.
+    boot: u32,
+    /// The last request, and how often the conversation had been compacted by then.
+    request: (usize, Vec<String>),
     heard: Vec<Heard>,
     person: Person,
     wrong: Vec<String>,
@@ -93,7 +109,9 @@ impl Reality {
         for name in ["a.txt", "b.txt"] {
             truth.files.insert(name.into(), "old".into());
         }
-        truth.person.says(OBJECTIVE);
+        if !script.scheduled {
+            truth.person.says(OBJECTIVE);
+        }
         Arc::new(Self {
             script,
             fate,
@@ -112,14 +130,11 @@ impl Reality {
         self.truth().person.to_say.front().cloned()
     }
 
-    /// All is quiet after the disk failed: the person writes once more. `false`: he has done so.
-    pub fn nudge(&self) -> bool {
-        let person = &mut self.truth().person;
-        let quiet = !person.has_said("/agent");
-        if quiet {
-            person.says("/agent");
-        }
-        quiet
+    /// The machine was started again: what ran has ended, and nobody kept its end.
+    pub fn reboot(&self) {
+        let truth = &mut *self.truth();
+        truth.boot += 1;
+        truth.kept.retain(|_, ended| *ended);
     }
 
     pub fn acknowledged(&self, id: &str) {
@@ -146,7 +161,7 @@ impl Reality {
                 approval,
                 ..
             } => self.run(&call.into_inner(), class, approval, &scene).await,
-            Effect::Await { call } => panic!("{} has no keeper here", call.id),
+            Effect::Await { call } => self.awaited(&call),
             Effect::Send { outgoing } => self.send(&outgoing),
             Effect::Checkpoint {
                 number,
@@ -163,21 +178,28 @@ impl Reality {
                     error: None,
                 })
             }),
-            Effect::Summarise { .. } => unreachable!("no script outgrows a window"),
+            Effect::Summarise { .. } => {
+                self.fate
+                    .point("notes".into())
+                    .then(|| Event::SummaryGiven {
+                        text: "Two of three files are looked at.".into(),
+                        usage: Usage::default(),
+                        cost_micros: None,
+                        attempts: 1,
+                        error: None,
+                    })
+            }
             Effect::PutBack { .. } | Effect::Diff { .. } => unreachable!("no script asks for it"),
             Effect::Stop => Some(Event::StopAsked),
         }
     }
 
     async fn answer(&self, round: u32, messages: &[String], scene: &Scene) -> Option<Event> {
-        let role = |name: &str| format!(r#"{{"role":"{name}""#);
-        let due = messages
-            .iter()
-            .filter(|m| m.starts_with(&role("assistant")));
-        let due = due.count();
+        let due = answers_in(messages);
         if !self.fate.point(format!("request {due}")) {
             return None;
         }
+        self.check_prefix(messages, &scene.session);
         let Some(reply) = self.script.model.get(due) else {
             self.wrong(format!("the model is asked once more, after {due} answers"));
             return None;
@@ -246,8 +268,18 @@ impl Reality {
         if !alive("before") {
             return None;
         }
-        let name = self.happen(call, scene, &alive)?;
-        self.count(call, name, class, approval);
+        if self.is_kept(class) {
+            self.truth().kept.insert(call.id.clone(), false);
+            self.spend(call, approval);
+            if !alive("with a keeper before") {
+                return None;
+            }
+            self.ends(call);
+        } else {
+            let name = self.happen(call, scene, &alive)?;
+            self.spend(call, approval);
+            self.count(call, name, class);
+        }
         let during = self.script.model.iter().find_map(|reply| reply.during);
         let mut status = Status::Done;
         if let Some(words) = during.filter(|_| class == EffectClass::Opaque)
@@ -259,9 +291,13 @@ impl Reality {
         if !alive("after") {
             return None;
         }
+        let output = match self.script.window {
+            Some(_) if class == EffectClass::Pure => "one more line of it\n".repeat(110),
+            _ => "output".into(),
+        };
         let outcome = Outcome {
             consequential: class != EffectClass::Pure,
-            ..Outcome::new(status, "output")
+            ..Outcome::new(status, output)
         };
         Some(Event::ToolFinished {
             call: call.id.clone(),
@@ -269,8 +305,39 @@ impl Reality {
         })
     }
 
+    fn is_kept(&self, class: EffectClass) -> bool {
+        self.script.kept && class == EffectClass::Opaque
+    }
+
+    /// A command goes on under its keeper, whoever dies: whether anybody waits for it makes no difference to it.
+    fn ends(&self, call: &Call) {
+        let ended = self.truth().kept.insert(call.id.clone(), true);
+        if ended == Some(false) {
+            let arguments = call.json().expect("scripts are valid");
+            let name = arguments["command"].as_str().unwrap_or_default();
+            self.count(call, name.to_owned(), EffectClass::Opaque);
+        }
+    }
+
+    fn awaited(&self, call: &Call) -> Option<Event> {
+        if !self
+            .fate
+            .point(format!("wait for {} {}", call.tool, call.id))
+        {
+            return None;
+        }
+        self.ends(call);
+        Some(Event::ToolFinished {
+            call: call.id.clone(),
+            outcome: Outcome {
+                consequential: true,
+                ..Outcome::done("output")
+            },
+        })
+    }
+
     /// What really happened, and whether it may have.
-    fn count(&self, call: &Call, name: String, class: EffectClass, approval: Option<String>) {
+    fn count(&self, call: &Call, name: String, class: EffectClass) {
         let truth = &mut *self.truth();
         *truth.effects.entry(name).or_default() += 1;
         let runs = truth.runs.entry(call.id.clone()).or_default();
@@ -279,6 +346,10 @@ impl Reality {
             let wrong = format!("{} {} happened twice", call.tool, call.id);
             truth.wrong.push(wrong);
         }
+    }
+
+    fn spend(&self, call: &Call, approval: Option<String>) {
+        let truth = &mut *self.truth();
         if approval.is_some_and(|code| !truth.spent.insert(code)) {
             let wrong = format!("the approval of {} was spent twice", call.id);
             truth.wrong.push(wrong);
@@ -312,9 +383,29 @@ impl Reality {
                 Some(format!("write {}", text("path")))
             }
             "run_command" => Some(text("command")),
-            "git_commit" => Some(text("message")),
+            "git_commit" => {
+                self.truth().commits.push(call.id.clone());
+                Some(text("message"))
+            }
+            "git_push" => {
+                self.push();
+                Some("push".into())
+            }
+            "git_create_pr" => {
+                self.push();
+                if !alive("within") {
+                    return None;
+                }
+                self.truth().pulls.push(call.id.clone());
+                Some("pull request".into())
+            }
             other => Some(other.to_owned()),
         }
+    }
+
+    fn push(&self) {
+        let truth = &mut *self.truth();
+        truth.remote = Some(COMMITS[truth.commits.len()].to_owned());
     }
 
     fn send(&self, outgoing: &Outgoing) -> Option<Event> {
@@ -387,6 +478,10 @@ impl Reality {
             return None;
         }
         if text.contains("may or may not have happened") {
+            if self.script.kept && truth.boot == 0 {
+                let wrong = format!("its keeper knows what the person is asked: {text}");
+                truth.wrong.push(wrong);
+            }
             let mut happened = truth.effects.iter().filter(|(_, times)| **times > 0);
             let happened = happened.any(|(name, _)| text.contains(name.as_str()));
             return Some(if happened { "no" } else { "yes" }.into());
@@ -420,17 +515,17 @@ impl Reality {
                 format!(r#""tool_started","call":"{}","#, call.get().id),
                 *class != EffectClass::Pure,
             ),
-            Effect::Await { call } => panic!("{} has no keeper here", call.id),
+            Effect::Await { call } => (format!(r#""tool_awaited","call":"{}""#, call.id), false),
+            Effect::Summarise { end, .. } => {
+                (format!(r#""summary_asked","messages":{end},"#), false)
+            }
             Effect::Send { outgoing } => {
                 (format!(r#""send_started","send":{},"#, outgoing.send), true)
             }
             Effect::Checkpoint { number, .. } => {
                 (format!(r#""checkpoint_started","number":{number},"#), false)
             }
-            Effect::Stop
-            | Effect::Summarise { .. }
-            | Effect::PutBack { .. }
-            | Effect::Diff { .. } => return,
+            Effect::Stop | Effect::PutBack { .. } | Effect::Diff { .. } => return,
         };
         let bytes = match durable {
             true => self.fate.durable(journal),
@@ -448,6 +543,22 @@ impl Reality {
         if !lines.any(|line| line.contains(&intent)) {
             self.wrong(format!("{intent} begins before its intent is on disk"));
         }
+    }
+
+    /// What the model sees only grows at the end, whoever asks it; a compaction alone begins anew.
+    fn check_prefix(&self, messages: &[String], session: &str) {
+        let journal = std::fs::read_to_string(self.fate.folder().join(format!("{session}.jsonl")));
+        let compacted = r#""event":"compacted""#;
+        let times = journal.unwrap_or_default().matches(compacted).count();
+        let truth = &mut *self.truth();
+        let (before, last) = &truth.request;
+        let same = last.iter().zip(messages).all(|(last, now)| last == now);
+        if *before == times && !same {
+            truth
+                .wrong
+                .push("the model sees another past than before".into());
+        }
+        truth.request = (times, messages.to_vec());
     }
 
     /// What must hold once nobody has anything left to do, whatever happened on the way. What does not is returned.
@@ -484,16 +595,41 @@ impl Reality {
             last.starts_with(self.script.ending),
             format!("the last word was {last:?}"),
         );
-        for (number, given) in truth.person.all.iter().enumerate() {
-            if number == 0 || self.is_steering(&given.1) {
-                let words = format!(r#"{{"role":"user","content":"{}"}}"#, given.1);
-                let mut messages = state.conversation.messages().iter();
-                let times = messages.by_ref().filter(|m| m.get() == words).count();
-                must(
-                    times == 1,
-                    format!("{:?} is {times} times in the conversation", given.1),
-                );
+        if self.script.scheduled {
+            let slots = records.iter().filter(
+                |r| matches!(&r.event, Event::MessageReceived { message } if message.id.starts_with("cron:")),
+            );
+            let times = slots.count();
+            must(times == 1, format!("the slot fired {times} times"));
+        }
+        let said = truth.person.all.iter().map(|(_, text)| text.as_str());
+        for words in said.filter(|text| *text != OBJECTIVE && self.is_steering(text)) {
+            let times = times_in_view(state, words);
+            must(
+                times == 1,
+                format!("{words:?} is {times} times in the conversation"),
+            );
+        }
+        let times = times_in_view(state, OBJECTIVE);
+        must(
+            times == 1,
+            format!("the objective is {times} times in the conversation"),
+        );
+        if self.script.window.is_some() {
+            let (mut messages_out, mut results_out) = (0, 0);
+            for record in records {
+                if let Event::Compacted {
+                    messages, results, ..
+                } = &record.event
+                {
+                    messages_out += messages;
+                    results_out += results.len();
+                }
             }
+            must(
+                messages_out > 0 && results_out > 0,
+                format!("{messages_out} messages and {results_out} results were left out"),
+            );
         }
         must(
             truth.person.approvals == self.script.approvals.len(),
@@ -510,6 +646,30 @@ impl Reality {
         let mut meanwhile = self.script.model.iter().filter_map(|reply| reply.meanwhile);
         meanwhile.any(|words| words == text && !words.starts_with('/'))
     }
+}
+
+/// Which answer is due: their calls are numbered, since those before a digest are gone.
+fn answers_in(messages: &[String]) -> usize {
+    let answers = messages
+        .iter()
+        .filter(|m| m.starts_with(r#"{"role":"assistant""#));
+    let numbers = answers.clone().filter_map(|answer| {
+        let number = answer.split(r#""id":"w"#).nth(1)?.split('-').next()?;
+        Some(number.parse::<usize>().expect("a number") + 1)
+    });
+    numbers.max().unwrap_or(0).max(answers.count())
+}
+
+/// How often the model sees these words of the person: as a message, or in what stands for it.
+fn times_in_view(state: &State, words: &str) -> usize {
+    let message = format!(r#"{{"role":"user","content":"{words}"}}"#);
+    let talk = &state.conversation;
+    let seen = talk.messages().iter().zip(talk.kinds());
+    let times = seen.map(|(wire, kind)| match kind {
+        Kind::Digest => wire.get().matches(words).count(),
+        _ => usize::from(wire.get() == message),
+    });
+    times.sum()
 }
 
 /// One process's way to the world: after its death nothing of it arrives.
@@ -546,112 +706,5 @@ impl Outside for Stage {
             policy,
             &self.folder,
         )))
-    }
-}
-
-impl Reality {
-    fn look(&self, look: Look, policy: &GatePolicy, journals: &Path) -> Event {
-        let known = |name: &String| {
-            let folder = journals.with_file_name(name);
-            Destination::Known(Box::new(projects::reference(&folder)))
-        };
-        match look {
-            Look::Examine { call, touches } => Event::CallExamined {
-                facts: Facts {
-                    workspace: gate::wants(policy, &touches).workspace.as_ref().map(known),
-                    ..facts(policy, &touches)
-                },
-                expect: self.expectation(&call),
-                call: call.id,
-            },
-            Look::Probe { call, expect } => Event::CallProbed {
-                call,
-                probe: self.probe(expect.as_ref()),
-            },
-            Look::Tree { call } => Event::TreeSeen { call, tree: None },
-            Look::Workspaces { message, name } => Event::WorkspacesSeen {
-                message,
-                names: vec!["other".into(), "shop".into()],
-                wanted: name.as_ref().map(known),
-            },
-            Look::Chain { .. } => unreachable!("nobody asks for /audit in a script"),
-            Look::Spend { month, .. } => Event::SpendSeen {
-                month,
-                elsewhere: Some(Default::default()),
-            },
-        }
-    }
-
-    /// The digest of a file is the file.
-    fn expectation(&self, call: &Call) -> Option<Expectation> {
-        let arguments = call.json().ok()?;
-        let names = match call.tool.as_str() {
-            "apply_patch" => patched(&arguments),
-            "write_file" => vec![arguments["path"].as_str()?.to_owned()],
-            _ => return None,
-        };
-        let truth = self.truth();
-        let file = |path: String| ExpectedFile {
-            before: truth.files.get(&path).cloned(),
-            after: Some("new".into()),
-            path,
-        };
-        let files = names.into_iter().map(file).collect();
-        Some(Expectation {
-            files,
-            ..Expectation::default()
-        })
-    }
-
-    fn probe(&self, expect: Option<&Expectation>) -> Probe {
-        let unclear = || Probe::Unclear {
-            why: "nobody can tell".into(),
-        };
-        let Some(expect) = expect else {
-            return unclear();
-        };
-        let truth = self.truth();
-        let mut files = expect.files.iter();
-        if files
-            .clone()
-            .all(|f| truth.files.get(&f.path) == f.after.as_ref())
-        {
-            return Probe::Happened {
-                output: "Found in place.".into(),
-            };
-        }
-        match files.all(|f| truth.files.get(&f.path) == f.before.as_ref()) {
-            true => Probe::DidNotHappen,
-            false => unclear(),
-        }
-    }
-}
-
-fn patched(arguments: &Value) -> Vec<String> {
-    let edits = arguments["edits"].as_array().into_iter().flatten();
-    edits
-        .filter_map(|edit| Some(edit["path"].as_str()?.to_owned()))
-        .collect()
-}
-
-/// Every path is in the workspace, every program is the system's.
-fn facts(policy: &GatePolicy, touches: &[Touch]) -> Facts {
-    let wants = gate::wants(policy, touches);
-    let path = |written: String| {
-        let fact = PathFact {
-            resolved: format!("/w/shop/{written}"),
-            place: Place::Workspace,
-            exists: true,
-        };
-        (written, fact)
-    };
-    let program = |name: String| {
-        let path = format!("/usr/bin/{name}");
-        (name, ProgramFact::System { path })
-    };
-    Facts {
-        paths: wants.paths.into_iter().map(path).collect(),
-        programs: wants.programs.into_iter().map(program).collect(),
-        ..Facts::default()
     }
 }

@@ -16,6 +16,12 @@ pub struct Script {
     pub rounds_max: u32,
     /// So many sends fail before the first one works.
     pub sends_fail: usize,
+    /// The objective comes from a schedule, in the slot [`SLOT`]; nobody writes it.
+    pub scheduled: bool,
+    /// Commands outlive the process that started them, and what they print.
+    pub kept: bool,
+    /// The model's window in tokens: so small that messages are left out, and results.
+    pub window: Option<u64>,
     /// How often each effect has happened in the end.
     pub effects: &'static [(&'static str, usize)],
     /// The last word to the person.
@@ -56,12 +62,18 @@ const BASE: Script = Script {
     tells: "",
     rounds_max: 15,
     sends_fail: 0,
+    scheduled: false,
+    kept: false,
+    window: None,
     effects: &[],
     ending: "",
     pairs: false,
 };
 
 pub const OBJECTIVE: &str = "do the job";
+/// When the schedule fires, and when every process looks at it.
+pub const SLOT: &str = "2026-11-23T09:00:00Z";
+pub const NOW: &str = "2026-11-23T09:00:02Z";
 
 const TEST: (&str, &str) = ("run_command", r#"{"command":"cargo test"}"#);
 const LIST: (&str, &str) = ("list_files", "{}");
@@ -72,6 +84,29 @@ const PATCH: (&str, &str) = (
 );
 const WRITE: (&str, &str) = ("write_file", r#"{"path":"c.txt","content":"new"}"#);
 const COMMIT: (&str, &str) = ("git_commit", r#"{"message":"feat: the job"}"#);
+const PUSH: (&str, &str) = ("git_push", "{}");
+const PROPOSE: (&str, &str) = (
+    "git_create_pr",
+    r#"{"title":"The job","summary":"It is done."}"#,
+);
+/// Different ones, so that nothing is a loop.
+const LOOKS: [(&str, &str); 3] = [
+    ("list_files", r#"{"path":"src"}"#),
+    ("list_files", r#"{"path":"tests"}"#),
+    ("list_files", r#"{"path":"docs"}"#),
+];
+
+macro_rules! four_times {
+    ($text:expr) => {
+        concat!($text, $text, $text, $text)
+    };
+}
+
+/// About 300 tokens of an answer, which no reference can stand for.
+const ESSAY: &str = four_times!(four_times!(
+    "I have thought about the whole of it at length, and once more, word by word. "
+));
+
 const ASK: (&str, &str) = ("request_user_approval", r#"{"question":"Red or blue?"}"#);
 
 const SWITCH: (&str, &str) = ("switch_workspace", r#"{"name":"other"}"#);
@@ -213,6 +248,81 @@ pub static SCRIPTS: &[Script] = &[
         // A round that an interruption took back is asked for again after the switch.
         effects: &[("write c.txt", 1), ("write d.txt in other", 1)],
         ending: "Done there.",
+        ..BASE
+    },
+    Script {
+        name: "push",
+        model: &[
+            calls(&[WRITE, COMMIT]),
+            calls(&[PUSH]),
+            says("It is on the remote."),
+        ],
+        approvals: &["yes"],
+        effects: &[("feat: the job", 1), ("push", 1)],
+        ending: "It is on the remote.",
+        ..BASE
+    },
+    Script {
+        name: "pull-request",
+        model: &[
+            calls(&[WRITE, COMMIT]),
+            calls(&[PROPOSE]),
+            says("It is proposed."),
+        ],
+        approvals: &["/approve CODE"],
+        effects: &[("feat: the job", 1), ("pull request", 1)],
+        ending: "It is proposed.",
+        ..BASE
+    },
+    Script {
+        name: "kept",
+        model: &[calls(&[TEST]), calls(&[COMMIT]), says("It passes.")],
+        approvals: &["yes"],
+        effects: &[("cargo test", 1), ("feat: the job", 1)],
+        ending: "It passes.",
+        kept: true,
+        ..BASE
+    },
+    Script {
+        name: "cron",
+        model: &[calls(&[LIST]), calls(&[TEST]), says("All is well.")],
+        approvals: &["yes"],
+        effects: &[("cargo test", 1)],
+        ending: "All is well.",
+        scheduled: true,
+        ..BASE
+    },
+    Script {
+        name: "compaction",
+        model: &[
+            Reply {
+                meanwhile: Some("with tabs"),
+                ..calls(&[LOOKS[0]])
+            },
+            calls(&[LOOKS[1]]),
+            calls(&[LOOKS[2]]),
+            Reply {
+                text: ESSAY,
+                ..calls(&[WRITE])
+            },
+            Reply {
+                text: ESSAY,
+                ..calls(&[WRITE_THERE])
+            },
+            Reply {
+                text: ESSAY,
+                ..calls(&[ASK])
+            },
+            Reply {
+                text: ESSAY,
+                ..calls(&[COMMIT])
+            },
+            says("With tabs, in blue."),
+        ],
+        tells: "blue",
+        effects: &[("feat: the job", 1)],
+        ending: "With tabs, in blue.",
+        window: Some(2_600),
         ..BASE
     },
 ];

@@ -6,18 +6,21 @@
 
 use super::fate::{Death, Fate, How, Point};
 use super::reality::{Reality, Stage};
-use super::scripts::{SCRIPTS, Script};
+use super::scripts::{NOW, OBJECTIVE, SCRIPTS, SLOT, Script};
 use crate::support::{Rig, journals, says, texts};
-use journeyman::agent::event::{Inbound, Record, WorkspaceRef};
+use journeyman::agent::event::{Inbound, Record, Timestamp, WorkspaceRef};
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
 use journeyman::agent::step::{Policy, Resume};
 use journeyman::doors::Observers;
+use journeyman::doors::schedule::Ticker;
 use journeyman::gate::{BUILT_IN, GatePolicy, GateSettings};
 use journeyman::history::inspect;
 use journeyman::hub::Hub;
+use journeyman::schedule::misfire::Misfire;
 use journeyman::session::Surface;
 use journeyman::world::store::Store;
+use journeyman::world::store::cron::NewJob;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,6 +34,10 @@ const CHAT: &str = "whatsapp:ana";
 const OWNER: &str = "ana";
 /// A history without a clock takes milliseconds; one that takes this long waits for ever.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
+/// How long a disk stays broken while nobody notices.
+const MENDED_AFTER: Duration = Duration::from_millis(20);
+/// How often one process looks for something to do.
+const TURNS_MAX: usize = 1_000;
 
 /// A history: its folder, and what is outside of it.
 struct History {
@@ -40,6 +47,8 @@ struct History {
     reality: Arc<Reality>,
     /// In this life: what failed then may have failed for that.
     disk_failed: Cell<bool>,
+    /// The schedules could not be looked at.
+    again: Cell<bool>,
 }
 
 /// The deaths that led to something wrong, as they are given to `JOURNEYMAN_CRASH`.
@@ -120,25 +129,24 @@ impl History {
         let folder = folder.expect("a folder");
         fs::create_dir_all(folder.path().join("agent_sessions")).expect("a folder");
         fs::create_dir_all(folder.path().join("other")).expect("a folder");
-        let fate = Fate::new(&folder.path().join("agent_sessions"));
+        let database = script.scheduled.then_some("journeyman.db");
+        let fate = Fate::new(&folder.path().join("agent_sessions"), database);
         let reality = Reality::new(script, fate.clone());
+        if script.scheduled {
+            schedule(folder.path());
+        }
         Self {
             script,
             folder,
             fate,
             reality,
             disk_failed: Cell::new(false),
+            again: Cell::new(false),
         }
     }
 
     /// One process, from its start to its death or until nobody has anything left to do.
     fn life(&self, death: Option<Death>) -> Result<(), String> {
-        if death.is_some_and(|death| death.how == How::Power) {
-            // Derived, and nobody promises that a loss of power leaves it whole.
-            for end in ["", "-wal", "-shm"] {
-                let _ = fs::remove_file(self.folder.path().join(format!("journeyman.db{end}")));
-            }
-        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -155,7 +163,20 @@ impl History {
         });
         drop(runtime); // and everything that the process was doing
         drop(watch);
+        if let Some(death) = death.filter(|death| death.how == How::Power) {
+            self.reality.reboot();
+            // Derived, and nobody promises that a loss of power leaves it whole, or that it leaves nothing.
+            if death.at % 2 == 0 && !self.script.scheduled {
+                self.remove_database();
+            }
+        }
         ended
+    }
+
+    fn remove_database(&self) {
+        for end in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(self.folder.path().join(format!("journeyman.db{end}")));
+        }
     }
 
     /// Whether the disk has failed in this life; it works again then.
@@ -168,33 +189,79 @@ impl History {
     }
 
     async fn process(&self) -> Result<(), String> {
-        let hub = self.hub()?;
-        if let Err(error) = hub.recover() {
-            return self.dead_or(error.to_string()).await;
+        let mut hub = self.hub()?;
+        while let Err(error) = hub.recover() {
+            match self.disk_failed() {
+                true => hub = self.hub()?, // the program says why and ends; somebody starts it again
+                false => return self.dead_or(error.to_string()).await,
+            }
         }
-        loop {
+        let mut ticker = Ticker::new(hub.clone(), (*texts()).clone());
+        for _ in 0..TURNS_MAX {
+            if self.fate.is_dead() {
+                std::future::pending::<()>().await;
+            }
+            if self.script.scheduled {
+                self.tick(&mut ticker).await?;
+            }
             while let Some((id, text)) = self.reality.to_say() {
                 let message = Inbound::text(id.clone(), OWNER, text);
-                match hub.deliver(CHAT, message).await {
+                let delivered = hub.deliver(CHAT, message).await;
+                if self.fate.is_dead() {
+                    std::future::pending::<()>().await;
+                }
+                match delivered {
                     Ok(_) => self.reality.acknowledged(&id),
                     // Not answered with 200, hence sent again.
                     Err(_) if self.disk_failed() => tokio::task::yield_now().await,
-                    Err(error) => self.dead_or(error.to_string()).await?,
-                }
-                if self.fate.is_dead() {
-                    std::future::pending::<()>().await;
+                    Err(error) => return Err(error.to_string()),
                 }
             }
             tokio::select! {
                 biased;
                 () = self.reality.speaks.notified() => {}
+                // Derived rows wait a second before they are tried again.
+                () = tokio::time::sleep(MENDED_AFTER), if self.fate.is_full() => {
+                    self.disk_failed();
+                }
                 () = hub.rest() => {
                     let silent = self.reality.to_say().is_none();
-                    if silent && !(self.disk_failed() && self.reality.nudge()) {
+                    if silent && !self.goes_on(&hub).await? {
                         return Ok(());
                     }
                 }
             }
+        }
+        Err("it goes round in circles".into())
+    }
+
+    /// Whether there is something left to do once all is quiet: by the clock, or since the disk works again.
+    async fn goes_on(&self, hub: &Arc<Hub>) -> Result<bool, String> {
+        if self.again.take() || self.disk_failed() && hub.revive().await > 0 {
+            return Ok(true);
+        }
+        if !self.script.scheduled {
+            return Ok(false);
+        }
+        let open = hub.surface().store.open_runs();
+        match open {
+            Ok(open) => Ok(!open.is_empty()),
+            Err(error) if self.disk_failed() => {
+                tracing::debug!(%error, "asked again");
+                Ok(true)
+            }
+            Err(error) => self.dead_or(error.to_string()).await.map(|()| false),
+        }
+    }
+
+    async fn tick(&self, ticker: &mut Ticker) -> Result<(), String> {
+        match ticker.tick(at(NOW)).await {
+            Ok(()) => Ok(()),
+            Err(_) if self.disk_failed() => {
+                self.again.set(true);
+                Ok(())
+            }
+            Err(error) => self.dead_or(error.to_string()).await,
         }
     }
 
@@ -213,7 +280,7 @@ impl History {
         };
         let surface = Surface {
             outside: Arc::new(stage),
-            policy: policy(self.script.rounds_max),
+            policy: policy(self.script),
             store: Arc::new(Store::new(self.folder.path())),
             observers: Observers::default(),
             shutdown: CancellationToken::new(),
@@ -249,6 +316,14 @@ impl History {
             Some((state, records)) => wrong.extend(self.reality.settle(&state, &records)),
             None => wrong.push("there is no session".into()),
         }
+        if self.script.scheduled {
+            let runs = Store::new(self.folder.path()).runs(None, 10);
+            let runs = runs.expect("the history of the schedule");
+            let outcomes: Vec<_> = runs.iter().map(|run| run.outcome.as_str()).collect();
+            if !matches!(outcomes[..], ["done" | "interrupted"]) {
+                wrong.push(format!("the schedule's history says {outcomes:?}"));
+            }
+        }
         wrong
     }
 
@@ -271,8 +346,30 @@ static SURFACE: LazyLock<Surface> = LazyLock::new(|| {
     assembly.hub.surface().clone()
 });
 
-fn policy(rounds_max: u32) -> Arc<Policy> {
-    static POLICIES: Mutex<BTreeMap<u32, Arc<Policy>>> = Mutex::new(BTreeMap::new());
+/// A job whose one slot is due.
+fn schedule(folder: &Path) {
+    let job = NewJob {
+        chat: CHAT.into(),
+        owner: OWNER.into(),
+        schedule: "0 9 * * *".into(),
+        message: OBJECTIVE.into(),
+        timezone: "UTC".into(),
+        misfire: Misfire::Once,
+        late_minutes: 600,
+    };
+    let added = Store::new(folder).add_job(&job, 1, Timestamp(at(SLOT).0 - 60_000));
+    added.expect("kept").expect("there is room");
+}
+
+fn at(text: &str) -> Timestamp {
+    serde_json::from_value(text.into()).expect("an instant")
+}
+
+fn policy(script: &Script) -> Arc<Policy> {
+    static POLICIES: Mutex<BTreeMap<(u32, u64), Arc<Policy>>> = Mutex::new(BTreeMap::new());
+    let limits: Limits = toml::from_str(DEFAULTS).expect("the limits");
+    let rounds_max = script.rounds_max;
+    let context_tokens = script.window.unwrap_or(limits.context_tokens);
     let mut policies = POLICIES.lock().expect("nobody panics under it");
     let load = || {
         let names = |text: &str| text.split(' ').map(str::to_owned).collect();
@@ -285,7 +382,8 @@ fn policy(rounds_max: u32) -> Arc<Policy> {
             gate: GatePolicy::load(&[("built in", BUILT_IN)], settings).expect("the policy"),
             limits: Limits {
                 rounds_max,
-                ..toml::from_str(DEFAULTS).expect("the limits")
+                context_tokens,
+                ..limits
             },
             resume: Resume::Ask,
             model: "m".into(),
@@ -293,7 +391,8 @@ fn policy(rounds_max: u32) -> Arc<Policy> {
             masks: Masks::default(),
         })
     };
-    policies.entry(rounds_max).or_insert_with(load).clone()
+    let key = (rounds_max, context_tokens);
+    policies.entry(key).or_insert_with(load).clone()
 }
 
 // --- every point -----------------------------------------------------------------------------------------------------
@@ -319,7 +418,11 @@ fn ways(at: usize, point: &Point, care: Care) -> Vec<Death> {
         } else {
             &after[..1]
         };
-        let ways = ways.iter().filter(|_| point.sync || point.bytes.is_some());
+        // The database is SQLite's business, and waits for seconds before it tries again: a few are enough.
+        let is_tried = !point.is_of_database() || at.is_multiple_of(5);
+        let ways = ways
+            .iter()
+            .filter(|_| is_tried && (point.sync || point.bytes.is_some()));
         return ways.map(|bytes| death(How::Full(*bytes))).collect();
     }
     let mut ways = vec![How::Kill];
@@ -472,4 +575,9 @@ survives! {
     a_question_and_its_answer_survive_every_death: "question",
     a_switch_of_the_workspace_survives_every_death: "switch",
     a_switch_that_the_person_wants_survives_every_death: "sent-elsewhere",
+    a_push_survives_every_death: "push",
+    a_pull_request_survives_every_death: "pull-request",
+    a_kept_command_survives_every_death: "kept",
+    a_scheduled_session_survives_every_death: "cron",
+    a_compaction_survives_every_death: "compaction",
 }
