@@ -186,9 +186,10 @@ fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
         Phase::Ready => ask_model(state, policy, turn),
         Phase::Answered(text) => end(state, EndReason::Done, text.clone()),
         Phase::Failed(why) => failed_turn(state, why),
-        Phase::TooLong(why) => {
-            compaction::next(state, policy).unwrap_or_else(|| failed_turn(state, why))
-        }
+        // The notes that it may ask for cost as well.
+        Phase::TooLong(why) => stopped_by_limit(state, policy, turn)
+            .or_else(|| compaction::next(state, policy))
+            .unwrap_or_else(|| failed_turn(state, why)),
         Phase::Summarised(messages, notes) => {
             compaction::with_notes(state, policy, *messages, notes.as_deref())
         }
@@ -208,15 +209,21 @@ fn failed_turn(state: &State, why: &str) -> Decision {
     end(state, EndReason::Failed, text)
 }
 
-fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
+/// Before anything is asked of the model: a limit that is reached, or what must be known to tell.
+fn stopped_by_limit(state: &State, policy: &Policy, turn: &Turn) -> Option<Decision> {
     if policy.limits.month_cents_max > 0 && money::month(state).is_none() {
-        return look_at_month(state);
+        return Some(look_at_month(state));
     }
-    if let Some((name, text)) = limits::reached(state, policy, turn) {
-        return record(Event::LimitReached {
-            limit: name.to_owned(),
-            text,
-        });
+    let (name, text) = limits::reached(state, policy, turn)?;
+    Some(record(Event::LimitReached {
+        limit: name.to_owned(),
+        text,
+    }))
+}
+
+fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
+    if let Some(stopped) = stopped_by_limit(state, policy, turn) {
+        return stopped;
     }
     if let Some(first) = compaction::next(state, policy) {
         return first;

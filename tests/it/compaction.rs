@@ -13,6 +13,7 @@ use journeyman::agent::event::{
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
+use journeyman::agent::money::{Price, Spend};
 use journeyman::agent::state::State;
 use journeyman::agent::step::{Decision, Effect, Look, Policy, Resume, step};
 use journeyman::gate::{self, BUILT_IN, Facts, GatePolicy, GateSettings, PathFact, Place, Touch};
@@ -81,7 +82,9 @@ fn round() -> impl Strategy<Value = Round> {
         })
 }
 
-static POLICY: LazyLock<Policy> = LazyLock::new(|| {
+static POLICY: LazyLock<Policy> = LazyLock::new(policy);
+
+fn policy() -> Policy {
     let settings = GateSettings {
         allowlist: Vec::new(),
         write_enabled: true,
@@ -99,7 +102,7 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
         masks: Masks::default(),
         price: None,
     }
-});
+}
 
 struct History {
     state: State,
@@ -499,6 +502,52 @@ fn a_long_history_is_shortened_by_references_and_by_notes() {
     assert!(history.digests >= 2, "{}", history.digests);
     let digest = parsed(history.state.conversation.messages())[1]["content"].to_string();
     assert!(digest.contains("objective 1 of the person"), "{digest}");
+}
+
+/// What the server refuses as too long leads to a request for notes, and that costs as much as any other.
+#[test]
+fn nothing_is_asked_for_notes_once_a_limit_in_money_is_reached() {
+    let none = Round {
+        outputs: Vec::new(),
+        arguments: 0,
+        steering: None,
+        plan: false,
+        overflow: false,
+    };
+    let mut history = History::new(Vec::new());
+    history.say("an objective of the person".into());
+    let round = history.settle(&none).expect("the model is asked");
+    history.record(Event::ModelFailed {
+        round,
+        kind: "context_overflow".into(),
+        message: "too long".into(),
+        attempts: 1,
+    });
+    let mut policy = policy();
+    policy.limits.month_cents_max = 1;
+    policy.price = Some(Price {
+        input: 1,
+        cached_input: 1,
+        output: 1,
+    });
+    let Decision::Look(Look::Spend { month, .. }) = step(&history.state, &policy) else {
+        panic!("it looks at what the month has cost first");
+    };
+    let spent = Spend {
+        micros: 10_000,
+        ..Spend::default()
+    };
+    history.record(Event::SpendSeen {
+        month,
+        elsewhere: Some(spent),
+    });
+    let Decision::Record(event) = step(&history.state, &policy) else {
+        panic!("the limit is reached");
+    };
+    assert!(
+        matches!(&*event, Event::LimitReached { limit, .. } if limit == "limit_money_month"),
+        "{event:?}"
+    );
 }
 
 // --- the real program ----------------------------------------------------------------------------------------------
