@@ -4,7 +4,7 @@
 //! Real system calls of the real program. A shim in front of libc (`failing_disk.c`) makes any one of them fail; a small
 //! file system in memory is really full, where the kernel lets us mount one.
 
-use super::person::{Person, job};
+use super::person::{Job, Person};
 use crate::serve::Served;
 use crate::support::PATIENCE;
 use nix::libc::{EIO, ENOSPC};
@@ -43,8 +43,8 @@ static SHIM: LazyLock<Result<(TempDir, PathBuf), String>> = LazyLock::new(|| {
 /// A session during which the disk fails with `errno`, after `skip` calls that still work.
 async fn disk_fails(library: &Path, errno: i32, skip: usize) {
     let context = format!("errno {errno} after {skip} calls");
-    let model = job().await;
-    let mut served = Served::new(&model).await;
+    let job = Job::new().await;
+    let mut served = job.served().await;
     let switch = served.program.home().join("switch");
     let text = |path: &Path| path.display().to_string();
     fs::create_dir_all(served.program.data()).expect("a folder");
@@ -53,11 +53,11 @@ async fn disk_fails(library: &Path, errno: i32, skip: usize) {
         .data()
         .canonicalize()
         .expect("the data folder");
-    served.environment = vec![
+    served.environment.extend([
         ("LD_PRELOAD".into(), text(library)),
         ("FAULT_FOLDER".into(), text(&data)),
         ("FAULT_SWITCH".into(), text(&switch)),
-    ];
+    ]);
     served.begin().await;
     served.answers().await;
     fs::write(&switch, format!("{skip} {errno}")).expect("switched on");
@@ -80,7 +80,7 @@ async fn disk_fails(library: &Path, errno: i32, skip: usize) {
         tokio::select! {
             sent = served.graph.sent.recv() => {
                 let sent = sent.expect("the stand-in is there");
-                if person.reads(&sent, &served.program).await {
+                if person.reads(&sent, &job, &served.program).await {
                     break;
                 }
             }
@@ -96,7 +96,7 @@ async fn disk_fails(library: &Path, errno: i32, skip: usize) {
     let hit = switch.with_extension("hit").exists();
     served.signal(Signal::SIGTERM);
     assert_eq!(served.ended().await, Some(0), "{context}");
-    person.check(&served.program, &context);
+    person.check(&job, &served.program, &context);
     let verified = served.program.run(&["audit", "verify"]).await;
     assert_eq!(verified.code, 0, "{context}: {}", verified.out);
     let log = served.log.lock().expect("no panic").clone();
@@ -169,8 +169,7 @@ async fn on_a_small_disk(served: &mut Served) -> Option<PathBuf> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_refuses_messages_until_there_is_room_again() {
-    let model = job().await;
-    let mut served = Served::new(&model).await;
+    let mut served = Job::new().await.served().await;
     let Some(data) = on_a_small_disk(&mut served).await else {
         return;
     };

@@ -1,10 +1,10 @@
-//! `journeyman serve`, killed at random moments of a real session: signed webhooks, real git, processes and SQLite.
+//! `journeyman serve`, killed at random moments of a real session: signed webhooks, real git with a remote over
+//! HTTP, real processes and SQLite.
 //!
-//! WhatsApp and the model are servers of the test: they survive the kills and count what they saw. The seed is printed;
+//! WhatsApp, the model, the remote and GitHub's API are servers of the test: they survive the kills and count what they saw. The seed is printed;
 //! `JOURNEYMAN_SEED` replays its moments, as far as a real machine repeats anything.
 
-use super::person::{Person, job};
-use crate::serve::Served;
+use super::person::{Job, Person};
 use crate::support::PATIENCE;
 use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
@@ -34,8 +34,8 @@ fn seed() -> u64 {
 
 /// One session to its end, killed after each of `moments`; how long the last life took.
 async fn session(moments: &[Duration], context: &str) -> Duration {
-    let model = job().await;
-    let mut served = Served::new(&model).await;
+    let job = Job::new().await;
+    let mut served = job.served().await;
     let mut person = Person::new();
     let mut moments = moments.iter();
     loop {
@@ -54,7 +54,7 @@ async fn session(moments: &[Duration], context: &str) -> Duration {
             tokio::select! {
                 sent = served.graph.sent.recv() => {
                     let sent = sent.expect("the stand-in is there");
-                    if person.reads(&sent, &served.program).await {
+                    if person.reads(&sent, &job, &served.program).await {
                         break true;
                     }
                 }
@@ -66,7 +66,7 @@ async fn session(moments: &[Duration], context: &str) -> Duration {
             // What still has to be written down about the last word.
             served.signal(Signal::SIGTERM);
             assert_eq!(served.ended().await, Some(0), "{context}");
-            person.check(&served.program, context);
+            person.check(&job, &served.program, context);
             let verified = served.program.run(&["audit", "verify"]).await;
             assert_eq!(verified.code, 0, "{context}: {}", verified.out);
             return lived;

@@ -1,6 +1,7 @@
 //! A person at the other end of the real server: speaks until answered with 200, answers what is asked, and looks for
 //! himself where something may or may not have happened. And what must be there in the end, whatever happened to the server.
 
+use crate::fake_forge::{Forge, TOKEN};
 use crate::fake_model::{FakeModel, Next, calls, says};
 use crate::program::Program;
 use crate::serve::Served;
@@ -10,6 +11,7 @@ use journeyman::doors::whatsapp::standin::{Sent, SentKind};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 const OBJECTIVE: &str = "do the job";
@@ -18,21 +20,79 @@ const REPEATED: &str = "(sent again after an interruption)\n";
 /// Until an orphaned command has done what it will do.
 const SETTLED: Duration = Duration::from_millis(400);
 
-/// A session with one of each: a plan, files, a command that asks, a commit. A push has its place behind the commit.
-pub async fn job() -> FakeModel {
-    let patch = json!({"edits": [{"path": "notes.txt", "search": "two\n", "replace": "zwei\n"}]});
-    let job: Vec<Next> = vec![
-        calls(
-            "create_task_plan",
-            json!({"steps": ["write", "patch", "run", "commit"]}),
-        ),
-        calls("write_file", json!({"path": "new.txt", "content": "new\n"})),
-        calls("apply_patch", patch),
-        calls("run_command", json!({"command": "echo ran >> log.txt"})),
-        calls("git_commit", json!({"message": "feat: do the job"})),
-        says(ENDING),
-    ];
-    FakeModel::recorded(job).await
+/// A session with one of each: a plan, files, a command that asks, a commit, a push to a real remote, a pull request.
+pub struct Job {
+    pub model: FakeModel,
+    pub forge: Forge,
+}
+
+impl Job {
+    pub async fn new() -> Self {
+        let patch =
+            json!({"edits": [{"path": "notes.txt", "search": "two\n", "replace": "zwei\n"}]});
+        let job: Vec<Next> = vec![
+            calls(
+                "create_task_plan",
+                json!({"steps": ["write", "patch", "run", "commit", "propose"]}),
+            ),
+            calls("write_file", json!({"path": "new.txt", "content": "new\n"})),
+            calls("apply_patch", patch),
+            calls("run_command", json!({"command": "echo ran >> log.txt"})),
+            calls("git_commit", json!({"message": "feat: do the job"})),
+            calls("git_push", json!({})),
+            calls(
+                "git_create_pr",
+                json!({"title": "Do the job", "summary": "It is done."}),
+            ),
+            says(ENDING),
+        ];
+        Self {
+            model: FakeModel::recorded(job).await,
+            forge: Forge::start().await,
+        }
+    }
+
+    /// A server that is not started yet, in a repository with this remote.
+    pub async fn served(&self) -> Served {
+        let mut served = Served::new(&self.model).await;
+        let workspace = served.program.workspace();
+        git(&workspace, &["switch", "--quiet", "--create", "topic"]);
+        git(
+            &workspace,
+            &["remote", "add", "origin", &self.forge.remote()],
+        );
+        served.environment = vec![
+            ("GITHUB_TOKEN".into(), TOKEN.into()),
+            ("GITHUB_API_URL".into(), self.forge.api()),
+        ];
+        served
+    }
+
+    fn is_pushed(&self, program: &Program) -> bool {
+        let tip = |folder: &Path| {
+            let tips = git(
+                folder,
+                &["for-each-ref", "--format=%(objectname)", "refs/heads/topic"],
+            );
+            tips.trim().to_owned()
+        };
+        let there = tip(&self.forge.repository());
+        !there.is_empty() && there == tip(&program.workspace())
+    }
+
+    /// Whether what a question asks about did happen.
+    fn happened(&self, question: &str, program: &Program) -> bool {
+        if question.contains("echo ran") {
+            return program.workspace().join("log.txt").exists();
+        }
+        if question.contains("Do the job") {
+            return !self.forge.pulls().is_empty();
+        }
+        if question.contains("git push") {
+            return self.is_pushed(program);
+        }
+        commits(program) > 0
+    }
 }
 
 pub struct Person {
@@ -77,7 +137,7 @@ impl Person {
     }
 
     /// Reads a message and thinks of an answer. `true`: it was the last word.
-    pub async fn reads(&mut self, sent: &Sent, program: &Program) -> bool {
+    pub async fn reads(&mut self, sent: &Sent, job: &Job, program: &Program) -> bool {
         if matches!(sent.kind, SentKind::Read { .. }) {
             return false;
         }
@@ -93,14 +153,14 @@ impl Person {
             if doubt {
                 tokio::time::sleep(SETTLED).await;
             }
-            let no = doubt && happened(text, program);
+            let no = doubt && job.happened(text, program);
             self.says(&format!("{} {code}", if no { "/deny" } else { "/approve" }));
         }
         text == ENDING
     }
 
     /// Everything that is promised, once the last word was heard.
-    pub fn check(&self, program: &Program, context: &str) {
+    pub fn check(&self, job: &Job, program: &Program, context: &str) {
         let paths = journals(&program.data());
         assert_eq!(paths.len(), 1, "{context}: one session");
         let records = records(&paths[0]);
@@ -128,6 +188,9 @@ impl Person {
             assert_eq!(text, wanted, "{name}: {}", show());
         }
         assert_eq!(commits(program), 1, "{}", show());
+        assert!(job.is_pushed(program), "{}", show());
+        assert_eq!(job.forge.pushes(), 1, "{}", show());
+        assert_eq!(job.forge.pulls().len(), 1, "{}", show());
         // At least once, and marked where it may be the second time.
         let mut sends: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
         for record in &records {
@@ -156,13 +219,6 @@ fn code_of(text: &str) -> Option<String> {
     let is_code = |c: &char| c.is_ascii_uppercase() || c.is_ascii_digit();
     let code: String = code.chars().take_while(is_code).collect();
     (code.len() == 4).then_some(code)
-}
-
-fn happened(question: &str, program: &Program) -> bool {
-    match question.contains("echo ran") {
-        true => program.workspace().join("log.txt").exists(),
-        false => commits(program) > 0,
-    }
 }
 
 fn commits(program: &Program) -> usize {
