@@ -10,11 +10,14 @@ pub mod index;
 mod stopped;
 
 use crate::agent::command::{self, ChatCommand, Said};
-use crate::agent::event::{CallId, Event, Inbound, OpenQuestion, Opening, Record, WorkspaceRef};
+use crate::agent::event::{
+    CallId, Event, Inbound, OpenQuestion, Opening, Record, Scheduled, WorkspaceRef,
+};
 use crate::agent::prompt;
 use crate::agent::state::State;
 use crate::agent::texts::Texts;
 use crate::agent::wording;
+use crate::doors;
 use crate::history::{inspect, load};
 use crate::session::{Delivery, Session, SessionError, Surface};
 use crate::world::clock;
@@ -199,6 +202,7 @@ impl Hub {
         self: &Arc<Self>,
         session: &str,
         chat: &str,
+        scheduled: &Scheduled,
         mut message: Inbound,
     ) -> Result<Delivered, DeliverError> {
         let _lane = self.lane(chat).lock().await;
@@ -210,7 +214,10 @@ impl Hub {
             // Its name is foreseeable: one that died while it was born must not stand in the way.
             let _ = fs::remove_file(path.with_extension("unborn"));
             // Not where the person happens to be just now.
-            let opened = self.open_session_as(session.to_owned(), chat, &message.from, &|| None);
+            let nowhere = || None;
+            let scheduled = Some(Box::new(scheduled.clone()));
+            let name = session.to_owned();
+            let opened = self.open_session_as(name, chat, &message.from, &nowhere, scheduled);
             self.known(opened?)?;
         }
         let answer = self.hand_over(session, message)?;
@@ -292,10 +299,9 @@ impl Hub {
     pub fn recover(self: &Arc<Self>) -> Result<(), DeliverError> {
         let damaged = self.index()?;
         self.surface.world.settle_left();
-        // A terminal's sessions wait for somebody to be there again: `journeyman resume`.
-        let served = |chat: &str| !chat.starts_with("run:") && !chat.starts_with("terminal:");
         for (session, chat) in self.surface.store.unfinished()? {
-            if !served(&chat) {
+            // Others go on by `journeyman resume`.
+            if !doors::is_served(&chat) {
                 continue;
             }
             match self.wake(&session) {
@@ -311,7 +317,7 @@ impl Hub {
         }
         for (session, damage) in damaged {
             let chat = self.surface.store.chat_of(&session)?;
-            if chat.is_some_and(|chat| served(&chat)) {
+            if chat.is_some_and(|chat| doors::is_served(&chat)) {
                 self.tell_damage(&session, &damage);
             }
         }
@@ -400,6 +406,12 @@ impl Hub {
             false => Vec::new(),
         };
         let session = match (store.active_session(chat)?, asking.first()) {
+            // The one question of the chat, and the last that it heard: a schedule's, most of the time.
+            (Some(active), Some(asking_one))
+                if asking.len() == 1 && store.is_later(asking_one, &active)? =>
+            {
+                asking_one.clone()
+            }
             (Some(session), _) => session,
             (None, Some(session)) => session.clone(),
             (None, None) => self.open_known(chat, &message.from)?,
@@ -500,7 +512,7 @@ impl Hub {
     fn open_session(&self, chat: &str, owner: &str) -> Result<Opened, DeliverError> {
         // Where nobody remembers, the settings say.
         let last = || self.surface.store.last_workspace(chat).ok().flatten();
-        self.open_session_as(clock::session_id(), chat, owner, &last)
+        self.open_session_as(clock::session_id(), chat, owner, &last, None)
     }
 
     fn open_session_as(
@@ -509,6 +521,7 @@ impl Hub {
         chat: &str,
         owner: &str,
         last: &dyn Fn() -> Option<String>,
+        scheduled: Option<Box<Scheduled>>,
     ) -> Result<Opened, DeliverError> {
         let workspace = (self.workspace)(last).map_err(DeliverError::Workspace)?;
         let policy = &self.surface.policy;
@@ -529,6 +542,7 @@ impl Hub {
             policy_digest: policy.gate.digest().to_owned(),
             model: policy.model.clone(),
             sandbox: self.surface.world.sandbox.state(),
+            scheduled,
             fork: None,
         };
         let path = self.path(&session);

@@ -11,8 +11,10 @@ use crate::agent::limits;
 use crate::agent::recovery;
 use crate::agent::state::{Stage, State};
 use crate::agent::step::{Decision, Effect, Look, Policy, step};
-use crate::doors::Observers;
+use crate::doors::{self, Observers};
+use crate::schedule::wish::Answer;
 use crate::world::journal::{Journal, JournalError};
+use crate::world::schedules::Customer;
 use crate::world::store::Store;
 use crate::world::workspace::Workspace;
 use crate::world::{Outside, Scene, World, broken_tool, clock, open_workspace};
@@ -89,6 +91,7 @@ enum Doing {
     Checkpoint(u64, Moment),
     PutBack,
     Diff,
+    Cron,
 }
 
 impl Session {
@@ -254,6 +257,7 @@ impl Session {
             Effect::Checkpoint { number, moment, .. } => Doing::Checkpoint(*number, *moment),
             Effect::PutBack { .. } => Doing::PutBack,
             Effect::Diff { .. } => Doing::Diff,
+            Effect::Cron { .. } => Doing::Cron,
         };
         let scene = self.scene();
         let handle = self
@@ -267,7 +271,8 @@ impl Session {
         let observers = self.surface.observers.clone();
         Scene {
             session: opening.session.clone(),
-            chat: opening.chat.clone(),
+            customer: Customer::of(&opening),
+            can_schedule: doors::is_served(&opening.chat) && opening.scheduled.is_none(),
             workspace: self.workspace.as_ref().ok().cloned(),
             home: self.home.clone(),
             cancel: self.cancel.clone(),
@@ -300,6 +305,9 @@ impl Session {
             },
             Doing::Diff => Event::DiffShown {
                 text: BROKEN.into(),
+            },
+            Doing::Cron => Event::CronAnswered {
+                answer: Answer::Refused { why: BROKEN.into() },
             },
             Doing::Send(send) => Event::SendFinished {
                 ids: Vec::new(),

@@ -9,6 +9,8 @@ mod calls;
 mod checkpoints;
 /// How the conversation gets shorter.
 mod compaction;
+/// Wishes about schedules.
+mod cron;
 /// Damage: of this journal, of another one.
 mod damage;
 /// What a person's words change.
@@ -103,6 +105,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             reason,
         } => refuse(state, approval, by, reason.as_deref()),
         Event::ApprovalExpired { approval } => expire(state, approval),
+        Event::Reminded => cron::remind(state),
         Event::Cancelled { by } => cancel(state, by),
         Event::UndoAsked { by, way, force } => {
             let (way, force, from) = (*way, *force, None);
@@ -115,6 +118,9 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::Checkpoint(taken) => checkpoints::taken(state, taken),
         Event::PutBack { restored } => checkpoints::put_back(state, restored),
         Event::DiffShown { text } => checkpoints::shown(state, text),
+        Event::CronAsked { by, wish } => cron::ask(state, by, wish),
+        Event::CronStarted { message, .. } => cron::start(state, message),
+        Event::CronAnswered { answer } => cron::answer(state, answer),
         Event::Resumed { by } => resume(state, by),
         Event::CallExamined {
             call,
@@ -169,6 +175,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             if let Some(question) = state.outbox.back_mut() {
                 question.always = pattern.is_some();
             }
+            cron::remind_later(state, Some(*expires_at));
             Ok(())
         }
         Event::QuestionAsked { call, question } => {
@@ -178,6 +185,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             };
             pending.stage = Stage::Listening;
             say(state, OutgoingKind::Question, question.clone(), None);
+            cron::remind_later(state, None);
             Ok(())
         }
         Event::ModelAsked { round, .. } => ask_model(state, *round),
@@ -436,6 +444,7 @@ fn interrupt(
 ) -> Result<(), Illegal> {
     let halts = recovery::halts(state);
     checkpoints::interrupt(state);
+    cron::interrupt(state);
     for id in calls {
         let pending = pending(state, id)?;
         let Stage::Running(facts) = &pending.stage else {
@@ -470,6 +479,7 @@ fn interrupt(
     }
     if halts {
         turn.interrupted = true;
+        state.interruptions += 1;
         notice(state, "interrupted", &[("round", &round)]);
     }
     Ok(())

@@ -209,5 +209,6 @@ pub fn take(state: &State, policy: &Policy, moment: Moment) -> Effect {
 pub fn may_change(policy: &Policy, call: &Call, touches: &[Touch], verdict: &Verdict) -> bool {
     let is_pure = tools::find(&call.tool).is_some_and(|tool| tool.class == EffectClass::Pure);
     let is_command = matches!(touches, [Touch::Command(_)]);
-    !(is_pure || is_command && gate::only_reads(&policy.gate, verdict))
+    let is_elsewhere = matches!(touches, [Touch::Schedule(_)]);
+    !(is_pure || is_elsewhere || is_command && gate::only_reads(&policy.gate, verdict))
 }

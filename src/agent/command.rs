@@ -52,6 +52,8 @@ pub enum ChatCommand<'a> {
     Workspaces {
         name: Option<&'a str>,
     },
+    /// `/cron …`: what stands behind it.
+    Cron(&'a str),
 }
 
 const NAMES: &[&str] = &[
@@ -61,6 +63,7 @@ const NAMES: &[&str] = &[
     "/audit",
     "/cancel",
     "/cost",
+    "/cron",
     "/deny",
     "/diff",
     "/help",
@@ -96,6 +99,7 @@ pub fn read(text: &str) -> Said<'_> {
         ("/audit", _) => ChatCommand::Audit,
         ("/cost", _) => ChatCommand::Cost,
         ("/diff", _) => ChatCommand::Diff,
+        ("/cron", _) => ChatCommand::Cron(rest),
         ("/undo", _) => undo(rest),
         ("/workspaces", _) => ChatCommand::Workspaces { name: None },
         ("/workspace", name) => ChatCommand::Workspaces { name },

@@ -15,6 +15,7 @@ use crate::agent::checkpoints::Way;
 use crate::agent::money::Spend;
 use crate::agent::plan::Plan;
 use crate::gate::{Destination, Facts, Pattern, Verdict};
+use crate::schedule::wish::{self as schedule, Wish};
 use serde::{Deserialize, Serialize};
 
 /// One line of the journal.
@@ -54,6 +55,8 @@ pub enum Event {
     },
     /// Nobody answered in time.
     ApprovalExpired { approval: String },
+    /// It is time to say once more what is asked.
+    Reminded,
     /// It is time to try a message again.
     SendDue { send: u64 },
     /// The owner stopped the turn.
@@ -62,6 +65,8 @@ pub enum Event {
     UndoAsked { by: By, way: Way, force: bool },
     /// The owner wants to see what the session changed.
     DiffAsked { by: By },
+    /// The owner wants something done about schedules.
+    CronAsked { by: By, wish: Wish },
     /// The owner (or the configuration) said to go on after an interruption, a limit, a failure or a cancel.
     Resumed { by: By },
     /// What the world resolved for the gate, and what a probe could look for if this process died.
@@ -159,6 +164,8 @@ pub enum Event {
     PutBackStarted { way: Way, force: bool, from: TreeId },
     /// What changed is about to be looked at.
     DiffStarted,
+    /// A wish about schedules is about to be met; once for each message, however often it starts.
+    CronStarted { message: String, wish: Wish },
 
     // --- outcomes --------------------------------------------------------------------------------------------------
     /// The model's whole reply. On disk before its first call runs.
@@ -200,6 +207,8 @@ pub enum Event {
     PutBack { restored: Restored },
     /// What the session changed; empty where that is nothing.
     DiffShown { text: String },
+    /// What came of a wish about schedules.
+    CronAnswered { answer: schedule::Answer },
 
     // --- decisions -------------------------------------------------------------------------------------------------
     /// What a message was understood as, and what the chat is told at once.
@@ -270,6 +279,8 @@ impl Event {
             | Event::PutBackStarted { .. }
             | Event::PutBack { .. }
             | Event::SendStarted { .. } => true,
+            Event::CronStarted { wish, .. } => wish.changes(),
+            Event::CronAnswered { answer } => !matches!(answer, schedule::Answer::Listed { .. }),
             Event::ToolStarted { class, .. } => *class != EffectClass::Pure,
             Event::ToolFinished { outcome, .. } => outcome.consequential,
             Event::ApprovalGiven { .. }
@@ -279,6 +290,7 @@ impl Event {
             | Event::Resumed { .. }
             | Event::UndoAsked { .. }
             | Event::DiffAsked { .. }
+            | Event::CronAsked { .. }
             | Event::CheckpointStarted { .. }
             | Event::Checkpoint(_)
             | Event::DiffStarted
@@ -302,6 +314,7 @@ impl Event {
             | Event::StopAsked
             | Event::SendFinished { .. }
             | Event::SendDue { .. }
+            | Event::Reminded
             | Event::MessageTaken { .. }
             | Event::GateDecided { .. }
             | Event::PlanChanged { .. }

@@ -48,6 +48,8 @@ pub fn opening(state: &State, session: String, chat: String, program: String) ->
         chat,
         program,
         workspace: state.workspace.clone(),
+        // A person is there.
+        scheduled: None,
         fork: Some(Box::new(fork)),
         ..(**parent).clone()
     }

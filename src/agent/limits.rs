@@ -5,6 +5,7 @@ use crate::agent::money;
 use crate::agent::state::{Phase, State, Stop, Turn};
 use crate::agent::step::Policy;
 use crate::outline;
+use crate::schedule::wish::Terms;
 use serde::{Deserialize, Serialize};
 
 /// The limit in time, as the journal names it.
@@ -94,6 +95,31 @@ pub fn built_in() -> Limits {
     toml::from_str(DEFAULTS).expect("BUG: the compiled-in limits parse, a test says so")
 }
 
+/// What the schedule says about the runs of its sessions.
+fn terms(state: &State) -> Terms {
+    let scheduled = state.opening.scheduled.as_ref();
+    scheduled
+        .map(|scheduled| scheduled.terms)
+        .unwrap_or_default()
+}
+
+/// Rounds of a turn: a schedule can make them fewer.
+pub fn rounds_max(state: &State, policy: &Policy) -> u32 {
+    let all = policy.limits.rounds_max;
+    terms(state).rounds.map_or(all, |rounds| rounds.min(all))
+}
+
+fn seconds_max(state: &State, limits: &Limits) -> u64 {
+    let all = limits.turn_seconds_max;
+    let own = terms(state).minutes;
+    own.map_or(all, |minutes| (u64::from(minutes) * 60).min(all))
+}
+
+/// US cents of a turn that its schedule sets.
+pub fn cents_of_job(state: &State) -> Option<u64> {
+    terms(state).cents.map(u64::from)
+}
+
 /// Whether any limit is set in money.
 pub fn in_money(limits: &Limits) -> bool {
     limits.turn_cents_max > 0 || limits.session_cents_max > 0 || limits.month_cents_max > 0
@@ -109,14 +135,15 @@ pub fn reached(state: &State, policy: &Policy, turn: &Turn) -> Option<(&'static 
         );
         Some((name, text))
     };
-    if turn.round >= limits.rounds_max {
-        return say("limit_rounds", limits.rounds_max.into(), turn.round.into());
+    let rounds_max = rounds_max(state, policy);
+    if turn.round >= rounds_max {
+        return say("limit_rounds", rounds_max.into(), turn.round.into());
     }
     let tokens = turn.spend.usage.total();
     if tokens >= limits.tokens_max {
         return say("limit_tokens", limits.tokens_max, tokens);
     }
-    if state.now >= out_of_time(limits, turn) {
+    if state.now >= out_of_time(state, limits, turn) {
         return Some((TIME, time_is_up(state, limits)));
     }
     money::reached(state, policy, turn.spend)
@@ -129,7 +156,7 @@ pub fn alarm(state: &State, policy: &Policy) -> Option<(Timestamp, Event)> {
         limit: TIME.into(),
         text: time_is_up(state, &policy.limits),
     };
-    Some((out_of_time(&policy.limits, turn), reached))
+    Some((out_of_time(state, &policy.limits, turn), reached))
 }
 
 /// Whether a limit can have been reached in this state because a clock said so, not where the model was to be asked.
@@ -149,16 +176,20 @@ fn works(state: &State) -> bool {
 }
 
 /// Waiting for a person, or for a process to take the turn up, does not count.
-fn out_of_time(limits: &Limits, turn: &Turn) -> Timestamp {
-    let worked_ms = limits.turn_seconds_max.saturating_mul(1000);
+fn out_of_time(state: &State, limits: &Limits, turn: &Turn) -> Timestamp {
+    let worked_ms = seconds_max(state, limits).saturating_mul(1000);
     turn.started_at
         .plus_ms(worked_ms.saturating_add(turn.waited_ms))
 }
 
 fn time_is_up(state: &State, limits: &Limits) -> String {
-    let max = match limits.turn_seconds_max {
+    let seconds_max = seconds_max(state, limits);
+    let max = match seconds_max {
         seconds if seconds >= 60 && seconds % 60 == 0 => format!("{} min", seconds / 60),
         seconds => format!("{seconds} s"),
     };
-    state.texts.say("limit_time", &[("max", &max)])
+    match seconds_max < limits.turn_seconds_max {
+        true => state.texts.say("limit_time_job", &[("max", &max)]),
+        false => state.texts.say("limit_time", &[("max", &max)]),
+    }
 }

@@ -171,7 +171,8 @@ pub fn line(state: &State, spend: Spend) -> String {
 /// With a limit set, nothing is asked whose cost cannot be counted.
 pub fn reached(state: &State, policy: &Policy, turn: Spend) -> Option<(&'static str, String)> {
     let limits = &policy.limits;
-    if !limits::in_money(limits) {
+    let of_job = limits::cents_of_job(state);
+    if of_job.is_none() && !limits::in_money(limits) {
         return None;
     }
     let say =
@@ -188,6 +189,7 @@ pub fn reached(state: &State, policy: &Policy, turn: Spend) -> Option<(&'static 
         (_, Some(Err(()))) => return say("limit_no_month", &[]),
     };
     let scopes = [
+        ("limit_money_job", of_job.unwrap_or_default(), turn.micros),
         ("limit_money_turn", limits.turn_cents_max, turn.micros),
         (
             "limit_money_session",

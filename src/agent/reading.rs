@@ -3,17 +3,25 @@
 use crate::agent::checkpoints::Way;
 use crate::agent::command::{self, ChatCommand, Said, looks_like_code};
 use crate::agent::event::{By, EndReason, Event, Inbound, OpenQuestion, Reading, Via};
+use crate::agent::limits;
 use crate::agent::money;
 use crate::agent::state::{Outgoing, Phase, Question, State, Turn};
 use crate::agent::step::Policy;
 use crate::agent::wording;
 use crate::gate::{Reply, read_reply};
+use crate::schedule::wish;
 
 /// The event that takes the oldest unread message, or `None` where there is none to take now.
 pub fn next(state: &State, policy: &Policy) -> Option<Event> {
     let message = state.unread.front()?;
     if state.checkpoints.puts_back() {
         return None; // whatever it is, it is said about files that are just changing
+    }
+    if state.errand.is_some() {
+        return None; // one after the other, so that each answer follows its question
+    }
+    if message.via == Via::Notice {
+        return Some(taken(message, Reading::Ignored, Some(message.text.clone())));
     }
     if message.from != state.opening.owner && message.via != Via::Flag {
         return Some(taken(
@@ -63,7 +71,8 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
 /// Whether the next message asks what the month has cost, and nobody has looked yet.
 pub fn needs_month(state: &State) -> bool {
     let asks = |message: &Inbound| {
-        message.unreadable.is_none()
+        message.via != Via::Notice
+            && message.unreadable.is_none()
             && message.from == state.opening.owner
             && matches!(
                 command::read(&message.text),
@@ -215,7 +224,10 @@ fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
             Reading::Steering,
             Some(say(state, "steering", &[])),
         )),
-        None => Some(taken(message, Reading::Objective, None)),
+        None => {
+            let fires = wording::cron_fires(state, message);
+            Some(taken(message, Reading::Objective, fires))
+        }
     }
 }
 
@@ -262,6 +274,7 @@ fn take_command(state: &State, policy: &Policy, message: &Inbound, said: ChatCom
             taken(message, Reading::Ignored, None)
         }
         ChatCommand::Diff => Event::DiffAsked { by: by(message) },
+        ChatCommand::Cron(said) => cron(state, message, said),
         ChatCommand::Undo { rounds, force } => undo(state, message, rounds, force),
         ChatCommand::Redo { force } => redo(state, message, force),
         ChatCommand::New => command(message, "new", say(state, "new_thread", &[])),
@@ -288,6 +301,21 @@ fn take_command(state: &State, policy: &Policy, message: &Inbound, said: ChatCom
         }
         ChatCommand::Approve { code, always } => approve(state, message, code, always),
         ChatCommand::Deny { code, reason } => deny(state, message, code, reason),
+    }
+}
+
+fn cron(state: &State, message: &Inbound, said: &str) -> Event {
+    let told = |text| command(message, "cron", text);
+    match wish::read(said) {
+        // What runs by the clock must not breed.
+        Ok(wish) if wish.changes() && message.via == Via::Schedule => {
+            told(say(state, "cron_from_schedule", &[]))
+        }
+        Ok(wish) => Event::CronAsked {
+            by: by(message),
+            wish,
+        },
+        Err(unclear) => told(say(state, "cron_usage", &[("why", &unclear.to_string())])),
     }
 }
 
@@ -424,7 +452,10 @@ pub fn short_status(state: &State, policy: &Policy) -> String {
     if state.listening().is_some() {
         return say(state, "status_question", &[]);
     }
-    let (round, max) = (turn.round.to_string(), policy.limits.rounds_max.to_string());
+    let (round, max) = (
+        turn.round.to_string(),
+        limits::rounds_max(state, policy).to_string(),
+    );
     say(state, "status_running", &[("round", &round), ("max", &max)])
 }
 

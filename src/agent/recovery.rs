@@ -56,7 +56,9 @@ pub fn on_start(state: &State) -> Option<Event> {
         turn.is_some_and(|turn| matches!(turn.phase, Phase::Asking | Phase::Summarising(_)));
     let worked = turn.is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
     let checkpoints = &state.checkpoints;
-    let between = checkpoints.running || checkpoints.open.as_ref().is_some_and(|open| open.sure);
+    let errand = state.errand.as_ref().is_some_and(|errand| errand.running);
+    let between =
+        errand || checkpoints.running || checkpoints.open.as_ref().is_some_and(|open| open.sure);
     if calls.is_empty() && !sending && !worked && !between {
         return None;
     }

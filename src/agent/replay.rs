@@ -59,9 +59,16 @@ impl Today {
         // An alarm that rings before a message is taken leaves no time to decide.
         let rang = matches!(
             before,
-            Event::SendDue { .. } | Event::ApprovalExpired { .. } | Event::LimitReached { .. }
+            Event::SendDue { .. }
+                | Event::ApprovalExpired { .. }
+                | Event::Reminded
+                | Event::LimitReached { .. }
         );
         if rang && matches!(event, Event::MessageReceived { .. }) {
+            return Match::Outside;
+        }
+        // A look is answered after the messages that came meanwhile.
+        if matches!(before, Event::MessageReceived { .. }) && answers_look(event) {
             return Match::Outside;
         }
         self.turn_switch(state, event);
@@ -155,6 +162,17 @@ fn limit_of_then(state: &State, policy: &Policy, event: &Event, now: String) -> 
     }
 }
 
+fn answers_look(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::CallExamined { .. }
+            | Event::CallProbed { .. }
+            | Event::TreeSeen { .. }
+            | Event::SpendSeen { .. }
+            | Event::ChainVerified { .. }
+    )
+}
+
 /// What nobody decides: facts, outcomes, and what follows from a clock or a dead process.
 fn outside(state: &State, event: &Event) -> Option<Match> {
     let expected = |expected: Option<Event>| match expected {
@@ -169,12 +187,13 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         | Event::Checkpoint(_)
         | Event::PutBack { .. }
         | Event::DiffShown { .. }
+        | Event::CronAnswered { .. }
         | Event::SendFinished { .. }
         | Event::SessionStarted(_)
         | Event::TailSetAside { .. }
         | Event::JournalDamaged { .. } => Match::Outside,
         Event::Interrupted { .. } => expected(recovery::on_start(state)),
-        Event::SendDue { .. } | Event::ApprovalExpired { .. } => {
+        Event::SendDue { .. } | Event::ApprovalExpired { .. } | Event::Reminded => {
             expected(state.next_alarm().map(|(_, alarm)| alarm))
         }
         Event::LimitReached { limit, .. } if limits::is_by_clock(state, limit) => Match::Outside,

@@ -13,6 +13,7 @@ use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::plan::Plan;
 use crate::agent::texts::Texts;
 use crate::gate::{Facts, Pattern, Verdict};
+use crate::schedule::wish::Wish;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -61,6 +62,12 @@ pub struct State {
     pub last_turn: Spend,
     pub last_end: Option<EndReason>,
     pub checkpoints: Checkpoints,
+    /// How often a process died over its work.
+    pub interruptions: u32,
+    /// When the person is reminded of what is asked, once: in sessions that a schedule started.
+    pub remind_at: Option<Timestamp>,
+    /// What the owner wants done about schedules.
+    pub errand: Option<Errand>,
     /// `/new` was said: the chat's next message starts another session.
     pub closed: bool,
     /// The other session of this chat whose journal the chat was told is damaged.
@@ -184,6 +191,16 @@ pub struct Question {
     pub in_doubt: bool,
 }
 
+/// A wish about schedules that is not met yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Errand {
+    /// The message that said so: it is met once for it.
+    pub message: String,
+    pub wish: Wish,
+    pub at: Timestamp,
+    pub running: bool,
+}
+
 /// A message on its way to the chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
@@ -251,6 +268,9 @@ impl State {
                 .filter(|fork| fork.in_turn)
                 .map(|_| EndReason::Cancelled),
             checkpoints: Checkpoints::default(),
+            interruptions: 0,
+            remind_at: None,
+            errand: None,
             closed: false,
             damaged: None,
         })
@@ -291,7 +311,8 @@ impl State {
         self.question().is_some() || self.listening().is_some()
     }
 
-    /// What happens by itself if nothing else does, and when: a question expires, a message is tried again.
+    /// What happens by itself if nothing else does, and when: a question expires or is
+    /// asked once more, a message is tried again.
     pub fn next_alarm(&self) -> Option<(Timestamp, Event)> {
         // An answer that came in time counts, also where it is read late.
         let question = self.question().filter(|_| self.unread.is_empty());
@@ -303,7 +324,11 @@ impl State {
             let event = Event::SendDue { send: front.send };
             Some((front.due?, event))
         });
-        expiry.into_iter().chain(due).min_by_key(|(at, _)| *at)
+        let remind = self.remind_at.filter(|_| self.waits_for_person());
+        let remind = remind.filter(|_| self.unread.is_empty());
+        let remind = remind.map(|at| (at, Event::Reminded));
+        let alarms = expiry.into_iter().chain(due).chain(remind);
+        alarms.min_by_key(|(at, _)| *at)
     }
 }
 

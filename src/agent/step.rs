@@ -10,7 +10,7 @@ mod effect;
 
 pub use effect::Effect;
 
-use crate::agent::event::{Call, CallId, EndReason, Event, Expectation};
+use crate::agent::event::{Call, CallId, EndReason, Event, Expectation, Opening};
 use crate::agent::limits::{self, Limits};
 use crate::agent::mask::Masks;
 use crate::agent::money::{self, Price};
@@ -18,7 +18,9 @@ use crate::agent::recovery::Remedy;
 use crate::agent::state::{Phase, Stage, State, Stop, Turn};
 use crate::agent::{checkpoints, compaction, reading, wording, workspaces};
 use crate::gate::{GatePolicy, Touch};
+use crate::schedule::wish::Interrupted;
 use calls::{is_harmless, probe, remedy, step_calls};
+use std::sync::Arc;
 
 /// Everything but the state that a decision depends on.
 #[derive(Debug)]
@@ -59,7 +61,12 @@ pub enum Decision {
 #[derive(Debug)]
 pub enum Look {
     /// Which programs and paths the call names, and what they are.
-    Examine { call: Call, touches: Vec<Touch> },
+    Examine {
+        call: Call,
+        touches: Vec<Touch>,
+        /// For whom.
+        opening: Arc<Opening>,
+    },
     /// Whether an effect in doubt happened.
     Probe {
         call: CallId,
@@ -109,6 +116,11 @@ pub fn step(state: &State, policy: &Policy) -> Decision {
     if let Some(decision) = workspaces::due(state) {
         return decision;
     }
+    if let Some(errand) = state.errand.as_ref().filter(|errand| !errand.running) {
+        return perform(Effect::Cron {
+            errand: errand.clone(),
+        });
+    }
     match &state.turn {
         Some(turn) if turn.interrupted => go_on_alone(state, policy),
         Some(turn) => step_turn(state, policy, turn),
@@ -141,12 +153,22 @@ pub fn goes_on_alone(state: &State, policy: &Policy) -> bool {
         .calls()
         .iter()
         .any(|pending| left(&pending.stage) && !is_harmless(&pending.call));
-    policy.resume == Resume::Auto && !in_doubt
+    resume(state, policy) == Resume::Auto && !in_doubt
+}
+
+/// What a schedule says about its runs counts more than the configuration.
+fn resume(state: &State, policy: &Policy) -> Resume {
+    let scheduled = state.opening.scheduled.as_ref();
+    match scheduled.and_then(|scheduled| scheduled.terms.interrupted) {
+        Some(Interrupted::Report) => Resume::Ask,
+        Some(Interrupted::Resume) => Resume::Auto,
+        None => policy.resume,
+    }
 }
 
 /// The same, after a look at what can be looked at.
 fn go_on_alone(state: &State, policy: &Policy) -> Decision {
-    if policy.resume == Resume::Ask {
+    if resume(state, policy) == Resume::Ask {
         return Decision::Wait;
     }
     for pending in state.calls() {

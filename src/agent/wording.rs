@@ -1,5 +1,10 @@
 //! Texts that depend on a decision: what a model reads when a call does not run, and what a person is asked.
 
+/// About schedules.
+mod cron;
+
+pub use cron::{cron_answer, cron_fires, reminder};
+
 use crate::agent::event::{By, Call, CallId, Event, Outcome, Probe, Status, Via, WorkspaceRef};
 use crate::agent::loops::{Found, Pattern};
 use crate::agent::state::{Stage, State};
@@ -280,8 +285,12 @@ pub fn in_a_line(call: &Call) -> String {
         .ok()
         .and_then(|arguments| Some(arguments.get("command")?.as_str()?.to_owned()));
     let what = command.unwrap_or_else(|| format!("{} {}", call.tool, call.arguments));
-    let line = visible(&what.replace(['\n', '\t'], " "));
-    match line.char_indices().nth(CHARS_MAX) {
+    one_line(&what, CHARS_MAX)
+}
+
+fn one_line(text: &str, chars_max: usize) -> String {
+    let line = visible(&text.replace(['\n', '\t'], " "));
+    match line.char_indices().nth(chars_max) {
         None => line,
         Some((end, _)) => format!("{}…", &line[..end]),
     }

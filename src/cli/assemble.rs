@@ -12,6 +12,7 @@ use crate::world::model::openai::{Address, OpenAi};
 use crate::world::model::{Model, Patience};
 use crate::world::projects::{Projects, reference};
 use crate::world::resolve::Surroundings;
+use crate::world::schedules::Desk;
 use crate::world::store::Store;
 use crate::world::{Offers, World, process};
 use std::env;
@@ -68,6 +69,7 @@ pub fn assemble(
         data_dir: data_dir.clone(),
         send_attempts_max: limits.send_attempts_max,
         outline: limits.outline(),
+        desk: desk(settings),
         offers: Offers::default(),
     };
     let shutdown = CancellationToken::new();
@@ -93,6 +95,21 @@ pub fn assemble(
         shutdown,
         lock,
     })
+}
+
+/// The desk at which schedules are kept.
+pub fn desk(settings: &Settings) -> Desk {
+    let allowed = settings.whatsapp.as_ref();
+    let allowed = allowed.map(|whatsapp| &*whatsapp.allowed);
+    Desk {
+        timezone: settings.file.timezone.clone(),
+        jobs_max: settings.limits.cron_jobs_max,
+        late_minutes: settings.limits.cron_late_minutes,
+        only_number: match allowed {
+            Some([only]) => Some(only.clone()),
+            Some(_) | None => None,
+        },
+    }
 }
 
 /// Makes the data folder, for nobody else to look into.

@@ -2,13 +2,14 @@
 //!
 //! Jobs are written to the database beside a running server, which looks at it several times a minute.
 
-use super::assemble::make_private;
+use super::assemble::{desk, make_private};
 use super::{CliError, Exit};
 use crate::config::{ConfigError, Settings};
-use crate::schedule::misfire::Misfire;
+use crate::schedule::wish::{Answer, Order, Terms, Wish};
 use crate::schedule::{Schedule, Zone};
 use crate::world::clock;
-use crate::world::store::cron::{Job, JobState, NewJob, Run};
+use crate::world::schedules::Customer;
+use crate::world::store::cron::{Change, Job, JobState, Run};
 use crate::world::store::{Store, StoreError};
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
@@ -16,8 +17,6 @@ use serde::Serialize;
 
 /// Firings that are shown at once.
 const COUNT_MAX: u16 = 1_000;
-/// Bytes of a job's message: what fits into one message of WhatsApp.
-const MESSAGE_BYTES_MAX: usize = 4_096;
 
 #[derive(Debug, Subcommand)]
 pub enum Cron {
@@ -68,12 +67,8 @@ pub struct Add {
     /// Whose schedule it is, and where the answer goes [default: the only one in ALLOWED_PHONE_NUMBERS]
     #[arg(long, value_name = "NUMBER")]
     to: Option<String>,
-    /// What becomes of times when no server ran: none, the last one, or each
-    #[arg(long, value_enum, default_value_t)]
-    misfire: Misfire,
-    /// Minutes after which a missed time is left [default: cron_late_minutes in config/limits.toml]
-    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(2..=20_160))]
-    late_minutes: Option<u32>,
+    #[command(flatten)]
+    terms: Terms,
     /// Print a JSON object on stdout
     #[arg(long)]
     json: bool,
@@ -107,47 +102,26 @@ impl Cron {
 
 impl Add {
     fn run(self, settings: &Settings, store: &Store) -> Result<Exit, CliError> {
-        let owner = owner(settings, self.to)?;
-        let zone = match self.tz {
-            Some(zone) => zone,
-            None => default_zone(settings)?,
+        let order = Order {
+            schedule: self.expression,
+            message: self.message,
+            timezone: self.tz,
+            terms: self.terms,
         };
-        let message = self.message.trim();
-        if message.is_empty() || message.len() > MESSAGE_BYTES_MAX {
-            return Err(CliError::Use(format!(
-                "message: it has {} bytes; accepted: 1 to {MESSAGE_BYTES_MAX}",
-                message.len()
-            )));
-        }
-        let wrong = |error: crate::schedule::ScheduleError| CliError::Use(error.to_string());
-        let schedule = Schedule::parse(&self.expression, &zone).map_err(wrong)?;
-        let times = schedule.upcoming(now(), 3).map_err(wrong)?;
-        let job = NewJob {
-            chat: format!("whatsapp:{owner}"),
-            owner,
-            schedule: schedule.to_string(),
-            message: message.to_owned(),
-            timezone: zone,
-            misfire: self.misfire,
-            late_minutes: self
-                .late_minutes
-                .unwrap_or(settings.limits.cron_late_minutes),
-        };
-        let jobs_max = settings.limits.cron_jobs_max;
-        let id = store
-            .add_job(&job, jobs_max, clock::now())
-            .map_err(failed)?
-            .ok_or_else(|| {
-                CliError::Use(format!(
-                    "{} has {jobs_max} schedules already (cron_jobs_max); `journeyman cron delete ID` makes room",
-                    job.owner
-                ))
-            })?;
-        let times: Vec<String> = times.iter().map(DateTime::<Zone>::to_rfc3339).collect();
-        if self.json {
-            print_json(&serde_json::json!({"id": id, "next": times}))?;
-        } else {
-            println!("schedule {id}; next: {}", times.join(", "));
+        let customer = Customer::number(&owner(settings, self.to)?);
+        let wish = Wish::Add(Box::new(order));
+        // Whoever says it again means it again.
+        let key = format!("command line {}", clock::message_id());
+        let answer = desk(settings).act(store, &key, &wish, &customer, clock::now());
+        match answer {
+            Answer::Added { id, next, .. } if self.json => {
+                print_json(&serde_json::json!({"id": id, "next": next}))?;
+            }
+            Answer::Added { id, next, .. } => {
+                println!("schedule {id}; next: {}", next.join(", "));
+            }
+            Answer::Refused { why } => return Err(CliError::Use(why)),
+            Answer::Listed { .. } | Answer::Done { .. } | Answer::Missing { .. } => {}
         }
         Ok(Exit::Done)
     }
@@ -185,19 +159,20 @@ fn change(store: &Store, id: i64, state: JobState, word: &str) -> Result<Exit, C
 }
 
 fn run_now(store: &Store, id: i64) -> Result<Exit, CliError> {
-    let job = store.job(id).map_err(failed)?;
-    let job = job.filter(|job| matches!(job.state.as_str(), "active" | "paused"));
-    let Some(job) = job else {
-        return Err(CliError::Use(format!(
+    let key = format!("command line {}", clock::message_id());
+    let run = Change::Run { id, owner: None };
+    match store
+        .change_once(&key, &run, clock::now())
+        .map_err(failed)?
+    {
+        Answer::Done { .. } => {
+            println!("schedule {id} runs as soon as a server runs and its last run ended");
+            Ok(Exit::Done)
+        }
+        _ => Err(CliError::Use(format!(
             "there is no schedule {id}; `journeyman cron list` shows all"
-        )));
-    };
-    let now = clock::now();
-    store
-        .claim(id, &[now], "claimed", job.decided_until, now)
-        .map_err(failed)?;
-    println!("schedule {id} runs as soon as a server runs and its last run ended");
-    Ok(Exit::Done)
+        ))),
+    }
 }
 
 fn show<T: Serialize>(
@@ -235,8 +210,12 @@ fn run_line(run: &Run) -> String {
         format!("  {}.{} s", ms / 1_000, ms % 1_000 / 100)
     });
     let session = run.session.as_deref().unwrap_or_default();
+    let died = match run.interruptions {
+        0 => String::new(),
+        times => format!(" (interrupted {times} times)"),
+    };
     format!(
-        "{}  {}  {}{duration}  {session}",
+        "{}  {}  {}{died}{duration}  {session}",
         run.job, run.slot, run.outcome
     )
 }
@@ -272,7 +251,7 @@ impl Next {
     ) -> Result<Exit, CliError> {
         let zone = match self.tz {
             Some(zone) => zone,
-            None => default_zone(&settings()?)?,
+            None => desk(&settings()?).zone(None).map_err(CliError::Use)?,
         };
         let after = self.after.as_deref().map_or_else(|| Ok(now()), instant)?;
         let times = Schedule::parse(&self.expression, &zone)
@@ -287,16 +266,6 @@ impl Next {
             times.iter().for_each(|time| println!("{time}"));
         }
         Ok(Exit::Done)
-    }
-}
-
-/// The zone of a schedule that names none. Never UTC by itself: it would be hours off without a word.
-fn default_zone(settings: &Settings) -> Result<String, CliError> {
-    match settings.file.timezone.as_str() {
-        "" => Err(CliError::Use(
-            "zone: none is given; accepted: an IANA name such as Europe/Madrid, by --tz or as `timezone` in config/settings.toml".into(),
-        )),
-        zone => Ok(zone.to_owned()),
     }
 }
 

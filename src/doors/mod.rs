@@ -19,6 +19,23 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use whatsapp::graph::{Graph, GraphError};
 use whatsapp::text;
 
+/// Whether a chat is still there when a session has something to say by itself. A terminal's sessions wait for somebody to
+/// be there again.
+pub fn is_served(chat: &str) -> bool {
+    !chat.starts_with("run:") && !chat.starts_with("terminal:")
+}
+
+/// WhatsApp's window, less a minute for the way.
+const WINDOW_MS: u64 = (24 * 60 - 1) * 60_000;
+/// How soon it is looked again whether the person wrote.
+const WINDOW_AGAIN_MS: u64 = 15 * 60_000;
+
+/// Whether a channel takes no message now, since the person last wrote so long ago (`None`: never): how long to wait.
+pub fn closed_until_heard(chat: &str, heard_ms_ago: Option<u64>) -> Option<u64> {
+    let closed = heard_ms_ago.is_none_or(|ago| ago > WINDOW_MS);
+    (chat.starts_with("whatsapp:") && closed).then_some(WINDOW_AGAIN_MS)
+}
+
 /// Where messages go, by the chat's prefix.
 #[derive(Default)]
 pub struct Channels {

@@ -3,16 +3,16 @@
 //! A slot is claimed on disk before anything is done about it, and its session and message are called after job and slot:
 //! whatever dies in between, it runs once. The time arrives as an argument; how work goes is read from the sessions.
 
-use crate::agent::event::{Inbound, OutgoingKind, Timestamp};
+use crate::agent::event::{Inbound, Scheduled, Timestamp, Via};
 use crate::agent::limits::Limits;
-use crate::agent::state::Outgoing;
 use crate::agent::texts::Texts;
-use crate::hub::{DeliverError, Hub};
+use crate::hub::{DeliverError, Delivered, Hub};
 use crate::schedule::Schedule;
-use crate::schedule::misfire::{Catching, due};
+use crate::schedule::misfire::{Catching, Misfire, ON_TIME, due};
+use crate::schedule::wish::shown_in;
 use crate::world::clock;
 use crate::world::journal::JournalError;
-use crate::world::store::cron::{Job, JobState, Run};
+use crate::world::store::cron::{Claim, Ending, Job, Notice, Run};
 use crate::world::store::{Store, StoreError};
 use chrono::{DateTime, TimeDelta, Utc};
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub struct Ticker {
     limits: Limits,
     /// What an earlier process or tick left was looked at.
     taken_over: bool,
+    /// Only an earlier process can have cut a run short.
+    fresh: bool,
 }
 
 impl Ticker {
@@ -38,6 +40,7 @@ impl Ticker {
             texts,
             limits,
             taken_over: false,
+            fresh: true,
         }
     }
 
@@ -67,6 +70,7 @@ impl Ticker {
             let taken = self.take_over(now).await;
             self.taken_over &= taken.is_ok();
             taken?;
+            self.fresh = false;
         }
         self.look_for_ends(now)?;
         for job in self.store().jobs(None)? {
@@ -74,7 +78,8 @@ impl Ticker {
                 self.decide(&job, now)?;
             }
         }
-        self.start(now).await
+        self.start(now).await?;
+        self.tell().await
     }
 
     fn store(&self) -> &Store {
@@ -83,11 +88,22 @@ impl Ticker {
 
     /// Runs of a dead process: delivered again, which does nothing where the message is in the journal already.
     async fn take_over(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        let mut begun: Vec<i64> = Vec::new();
         for run in self.store().open_runs()? {
-            if run.outcome == "running"
-                && let Some(job) = self.store().job(run.job)?
-                && !self.store().has_seen(&job.what.chat, &message_id(&run))?
-            {
+            let Some(job) = self.store().job(run.job)? else {
+                continue;
+            };
+            let first = !begun.contains(&run.job);
+            begun.push(run.job);
+            let lost = match run.outcome.as_str() {
+                "running" => !self.store().has_seen(&job.what.chat, &message_id(&run))?,
+                // It would have begun at once; one that somebody asked for while nothing ran, or that waits for another, not.
+                _ => first && !run.is_by_hand(),
+            };
+            if lost && self.fresh {
+                self.store().run_cut_short(&run)?;
+            }
+            if lost && run.outcome == "running" {
                 self.deliver(&job, &run, now).await?;
             }
         }
@@ -95,58 +111,65 @@ impl Ticker {
     }
 
     fn look_for_ends(&self, now: Timestamp) -> Result<(), StoreError> {
-        for run in self.store().open_runs()? {
+        for run in self.store().watched_runs(now)? {
             let Some(session) = &run.session else {
                 continue;
             };
-            let Some((status, unfinished)) = self.store().session_status(session)? else {
+            let Some(found) = self.store().session_now(session)? else {
                 continue;
             };
-            let outcome = match status.as_str() {
-                "done" | "failed" | "cancelled" if !unfinished => status.as_str(),
-                "stopped at a limit" if !unfinished => "limit",
+            let outcome = match found.status.as_str() {
+                "done" | "failed" | "cancelled" if !found.works => found.status.as_str(),
+                "stopped at a limit" if !found.works => "limit",
                 // A command, answered without a turn.
-                "new" | "closed" if !unfinished => "done",
+                "new" | "closed" if !found.works => "done",
                 "interrupted" | "damaged" => "interrupted",
+                _ if run.outcome == "interrupted" => {
+                    self.store().run_resumed(&run)?;
+                    continue;
+                }
                 _ => continue,
             };
-            self.end(&run, outcome, now)?;
+            if outcome != run.outcome {
+                // Not when it was looked, but when it ended.
+                let begun = run.started_at.unwrap_or(now);
+                let ended = found.updated_at.unwrap_or(now).max(begun).min(now);
+                self.end(&run, outcome, found.interruptions, None, ended)?;
+            }
         }
         Ok(())
     }
 
-    fn end(&self, run: &Run, outcome: &str, now: Timestamp) -> Result<(), StoreError> {
-        let failures = self.store().run_ended(run, outcome, now)?;
-        if failures < self.limits.cron_failures_max {
-            return Ok(());
-        }
-        let count = failures.to_string();
-        let id = run.job.to_string();
-        let why = self.texts.say("cron_failing", &[("count", &count)]);
-        let paused = self
-            .store()
-            .set_job_state(run.job, None, JobState::Paused(why), now)?;
-        if paused && let Some(job) = self.store().job(run.job)? {
-            let words = [("job", id.as_str()), ("count", count.as_str())];
-            self.tell(&job, self.texts.say("cron_paused", &words));
-        }
-        Ok(())
+    fn end(
+        &self,
+        run: &Run,
+        outcome: &str,
+        interruptions: u32,
+        notice: Option<Notice>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let failures_max = self.limits.cron_failures_max;
+        let (id, count) = (run.job.to_string(), failures_max.to_string());
+        let values = [("id", id.as_str()), ("count", count.as_str())];
+        let ending = Ending {
+            outcome,
+            interruptions,
+            failures_max,
+            why: &self.texts.say("cron_failing", &values),
+            paused: notice_of(run, "paused", self.texts.say("cron_paused", &values)),
+            notice,
+        };
+        self.store().run_ended(run, &ending, now)
     }
 
     /// Claims what is due of one job.
     fn decide(&self, job: &Job, now: Timestamp) -> Result<(), StoreError> {
         let schedule = match Schedule::parse(&job.what.schedule, &job.what.timezone) {
             Ok(schedule) => schedule,
-            Err(error) => {
-                let paused = JobState::Paused(error.to_string());
-                return self
-                    .store()
-                    .set_job_state(job.id, None, paused, now)
-                    .map(drop);
-            }
+            Err(error) => return self.pause(job, &error.to_string(), now),
         };
         let catching = Catching {
-            misfire: job.what.misfire,
+            misfire: job.what.terms.misfire,
             late_max: late_max(job),
             all_max: self.limits.cron_catch_up_max,
         };
@@ -155,28 +178,63 @@ impl Ticker {
         let Some(due) = due(&schedule, anchor, decided, instant(now), catching) else {
             return Ok(());
         };
-        let slots: Vec<_> = due
-            .fire
-            .iter()
-            .map(|slot| Timestamp(slot.timestamp_millis()))
-            .collect();
-        let busy = self.store().open_runs()?;
-        let busy = busy.iter().find(|run| run.job == job.id);
-        let outcome = match busy {
-            Some(_) => "overlap",
-            None => "claimed",
+        let slots: Vec<_> = due.fire.iter().map(stamp).collect();
+        let kept = due.left.len().saturating_sub(self.limits.cron_catch_up_max);
+        let left: Vec<_> = due.left[kept..].iter().map(stamp).collect();
+        let open = self.store().open_runs()?;
+        let busy = open.iter().find(|run| run.job == job.id);
+        let claim = Claim {
+            job: job.id,
+            slots: &slots,
+            outcome: match busy {
+                Some(_) => "overlap",
+                None => "claimed",
+            },
+            left: &left,
+            until: stamp(&due.until),
+            finished: schedule.is_once() && schedule.next(due.until, anchor).is_none(),
+            notices: &self.notices(job, busy, &slots, &due.left),
         };
-        let until = Timestamp(due.until.timestamp_millis());
-        let fresh = self.store().claim(job.id, &slots, outcome, until, now)?;
-        if busy.is_some() && !fresh.is_empty() {
-            let id = job.id.to_string();
-            self.tell(job, self.texts.say("cron_overlap", &[("job", &id)]));
-        }
-        if schedule.is_once() && schedule.next(due.until, anchor).is_none() {
-            self.store()
-                .set_job_state(job.id, None, JobState::Finished, now)?;
-        }
-        Ok(())
+        self.store().claim(&claim, now).map(drop)
+    }
+
+    /// What is said about slots that do not run: once for each run that is in the way, once for each time without a server.
+    fn notices(
+        &self,
+        job: &Job,
+        busy: Option<&Run>,
+        slots: &[Timestamp],
+        left: &[DateTime<Utc>],
+    ) -> Vec<Notice> {
+        let id = job.id.to_string();
+        let overlap = busy.filter(|_| !slots.is_empty()).map(|run| {
+            let text = self.texts.say("cron_overlap", &[("id", &id)]);
+            notice_of(run, "overlap", text)
+        });
+        let missed = left.last().map(|last| {
+            let shown = shown_in(&job.what.timezone, last.timestamp_millis());
+            let count = left.len().to_string();
+            let values = [("id", &*id), ("count", &count), ("last", &shown)];
+            Notice {
+                job: job.id,
+                // The run that is about to be says it, where there is one.
+                slot: busy.map_or(*slots.first().unwrap_or(&stamp(last)), |run| run.slot),
+                kind: format!("missed {}", last.timestamp_millis()),
+                text: self.texts.say("cron_missed", &values),
+            }
+        });
+        overlap.into_iter().chain(missed).collect()
+    }
+
+    fn pause(&self, job: &Job, why: &str, now: Timestamp) -> Result<(), StoreError> {
+        let id = job.id.to_string();
+        let notice = Notice {
+            job: job.id,
+            slot: now,
+            kind: "paused".into(),
+            text: self.texts.say("cron_broken", &[("id", &id), ("why", why)]),
+        };
+        self.store().pause_job(why, &notice, now)
     }
 
     /// Starts what is claimed, one run of a job at a time.
@@ -200,19 +258,23 @@ impl Ticker {
     }
 
     async fn deliver(&mut self, job: &Job, run: &Run, now: Timestamp) -> Result<(), StoreError> {
-        let too_late = instant(now) - instant(run.slot) > late_max(job);
-        if too_late || job.state == "deleted" {
-            return self.store().run_ended(run, "missed", now).map(drop);
+        if job.state == "deleted" {
+            return self.end(run, "missed", 0, None, now);
         }
-        let session = session_id(run);
+        if instant(now) - instant(run.slot) > latest(job, run) {
+            let slot = shown_in(&job.what.timezone, run.slot.0);
+            let values = [("id", &*job.id.to_string()), ("slot", &slot)];
+            let notice = notice_of(run, "late", self.texts.say("cron_late", &values));
+            return self.end(run, "missed", 0, Some(notice), now);
+        }
+        let session = session_id(run.job, run.slot);
         self.store().run_started(run, &session, now)?;
         let what = &job.what;
-        let message = Inbound::text(message_id(run), what.owner.clone(), what.message.clone());
-        match self
-            .hub
-            .start_scheduled(&session, &what.chat, message)
-            .await
-        {
+        let message = Inbound {
+            via: Via::Schedule,
+            ..Inbound::text(message_id(run), what.owner.clone(), what.message.clone())
+        };
+        match self.bring(job, run.slot, message).await {
             Ok(_) => Ok(()),
             // The next process finds it, and delivers it.
             Err(DeliverError::ShuttingDown) => Ok(()),
@@ -228,31 +290,71 @@ impl Ticker {
                     started_at: Some(now),
                     ..run.clone()
                 };
-                self.end(&run, "failed", now)
+                let values = [("id", &*job.id.to_string()), ("why", &error.to_string())];
+                let notice = notice_of(
+                    &run,
+                    "not started",
+                    self.texts.say("cron_not_started", &values),
+                );
+                self.end(&run, "failed", 0, Some(notice), now)
             }
         }
     }
 
-    /// A courtesy, sent and forgotten: the history says it too, and lasts.
-    fn tell(&self, job: &Job, text: String) {
-        tracing::warn!(job = job.id, "{text}");
-        let world = self.hub.surface().world.clone();
-        let chat = job.what.chat.clone();
-        let outgoing = Outgoing {
-            send: 0,
-            kind: OutgoingKind::Notice,
-            text,
-            approval: None,
-            always: false,
-            sending: true,
-            attempts: 0,
-            due: None,
-        };
-        tokio::spawn(async move {
-            if let Err(error) = world.channels.send(&chat, &outgoing).await {
-                tracing::warn!(why = error.why, "a notice about a schedule was not sent");
+    /// Has sessions say what is to be said. Brought again, it is known by its name; what cannot be brought waits.
+    async fn tell(&self) -> Result<(), StoreError> {
+        for notice in self.store().untold()? {
+            let Some(job) = self.store().job(notice.job)? else {
+                continue;
+            };
+            let id = format!("cron:{}:{}:{}", notice.job, notice.slot.0, notice.kind);
+            let message = Inbound {
+                via: Via::Notice,
+                ..Inbound::text(id, job.what.owner.clone(), notice.text.clone())
+            };
+            match self.bring(&job, notice.slot, message).await {
+                Ok(_) => self.store().notice_told(&notice)?,
+                Err(error) => {
+                    tracing::debug!(job = job.id, %error, "a notice about a schedule waits");
+                }
             }
-        });
+        }
+        Ok(())
+    }
+
+    async fn bring(
+        &self,
+        job: &Job,
+        slot: Timestamp,
+        message: Inbound,
+    ) -> Result<Delivered, DeliverError> {
+        let scheduled = Scheduled {
+            job: job.id,
+            slot,
+            timezone: job.what.timezone.clone(),
+            terms: job.what.terms,
+        };
+        let session = session_id(job.id, slot);
+        self.hub
+            .start_scheduled(&session, &job.what.chat, &scheduled, message)
+            .await
+    }
+}
+
+fn notice_of(run: &Run, kind: &str, text: String) -> Notice {
+    Notice {
+        job: run.job,
+        slot: run.slot,
+        kind: kind.to_owned(),
+        text,
+    }
+}
+
+/// How late a claimed run may begin: one that skips what it misses does so here, too.
+fn latest(job: &Job, run: &Run) -> TimeDelta {
+    match job.what.terms.misfire {
+        Misfire::Skip if !run.is_by_hand() => ON_TIME,
+        Misfire::Skip | Misfire::Once | Misfire::All => late_max(job),
     }
 }
 
@@ -272,7 +374,8 @@ fn may_pass(error: &DeliverError) -> bool {
 }
 
 fn late_max(job: &Job) -> TimeDelta {
-    TimeDelta::minutes(i64::from(job.what.late_minutes).max(2))
+    let minutes = job.what.terms.late_minutes.unwrap_or_default();
+    TimeDelta::minutes(i64::from(minutes).max(2))
 }
 
 /// One a slot, so that a slot that is delivered twice is one.
@@ -280,9 +383,13 @@ fn message_id(run: &Run) -> String {
     format!("cron:{}:{}", run.job, run.slot.0)
 }
 
-fn session_id(run: &Run) -> String {
-    let slot = instant(run.slot).format("%Y%m%d-%H%M%S%.3f");
-    format!("cron-{}-{}", run.job, slot.to_string().replace('.', "-"))
+fn session_id(job: i64, slot: Timestamp) -> String {
+    let slot = instant(slot).format("%Y%m%d-%H%M%S%.3f");
+    format!("cron-{job}-{}", slot.to_string().replace('.', "-"))
+}
+
+fn stamp(instant: &DateTime<Utc>) -> Timestamp {
+    Timestamp(instant.timestamp_millis())
 }
 
 fn instant(at: Timestamp) -> DateTime<Utc> {

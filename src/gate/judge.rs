@@ -18,8 +18,10 @@ use crate::gate::policy::GatePolicy;
 use crate::gate::shell::{self, Script, Unreadable};
 use crate::gate::words::{Feature, Word};
 use crate::gate::{
-    Decision, Destination, Facts, JudgedCommand, Pattern, PushWish, Touch, Verdict, Wants,
+    Decision, Destination, Facts, JudgedCommand, Pattern, PushWish, ScheduleFact, Touch, Verdict,
+    Wants,
 };
+use crate::schedule::wish::{Wish, shown_time};
 use std::collections::HashMap;
 
 /// Commands within commands beyond which a text is refused (`bash -c "bash -c …"`, `env env env …`).
@@ -105,6 +107,7 @@ impl<'a> Judgement<'a> {
         let changes = match touch {
             Touch::Read(_) | Touch::RepositoryRead => false,
             Touch::GitHubRead | Touch::Workspace(_) => false,
+            Touch::Schedule(wish) => wish.changes(),
             Touch::Write(_) | Touch::Command(_) | Touch::RepositoryWrite => true,
             Touch::Push(_) | Touch::GitHubWrite | Touch::Clone(_) => true,
         };
@@ -128,6 +131,8 @@ impl<'a> Judgement<'a> {
             Touch::GitHubWrite => self.github("POST"),
             Touch::Workspace(name) => self.workspace(name),
             Touch::Clone(url) => self.clone_of(url),
+            Touch::Schedule(wish) if wish.changes() => self.schedule(wish),
+            Touch::Schedule(_) => {}
         }
     }
 
@@ -209,6 +214,43 @@ impl<'a> Judgement<'a> {
         self.commands.push(JudgedCommand {
             argv: vec![program.clone(), method.to_owned(), address],
             program,
+            decision: Decision::Ask,
+        });
+    }
+
+    /// A change of what runs by itself: the person says yes to each, and what the clock started makes none.
+    fn schedule(&mut self, wish: &Wish) {
+        self.wants.schedule = Some(wish.clone());
+        let facts = self.facts;
+        let mut argv = vec!["schedule".to_owned(), wish.verb().to_owned()];
+        argv.extend(wish.id().map(|id| id.to_string()));
+        let (text, more) = match &facts.schedule {
+            None => return self.unresolved("unresolved-schedule", "which schedule is meant"),
+            Some(ScheduleFact::Impossible { .. }) => return, // nothing will be changed
+            Some(ScheduleFact::Forbidden) => {
+                let text = "a session that a schedule started creates and changes no schedules";
+                let fix = "tell the person what to send, such as /cron add";
+                return self.note(Decision::Deny, "scheduled-session", text, fix);
+            }
+            Some(ScheduleFact::New {
+                schedule,
+                timezone,
+                next,
+            }) => {
+                let next: Vec<String> = next.iter().map(|time| shown_time(time)).collect();
+                let text = format!("it will run by itself, next on {}", next.join(", "));
+                (text, [schedule, timezone])
+            }
+            Some(ScheduleFact::Kept { schedule, message }) => (
+                "it changes what runs by itself".to_owned(),
+                [schedule, message],
+            ),
+        };
+        argv.extend(more.map(Clone::clone));
+        self.note(Decision::Ask, "schedule", text, "the person can approve it");
+        self.commands.push(JudgedCommand {
+            program: argv[0].clone(),
+            argv,
             decision: Decision::Ask,
         });
     }

@@ -48,6 +48,7 @@ pub use readers::only_reads;
 pub use reply::{Reply, read_reply};
 
 use crate::agent::event::WorkspaceRef;
+use crate::schedule::wish::Wish;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -137,6 +138,8 @@ pub enum Touch {
     Workspace(String),
     /// A repository becomes a workspace, by its address.
     Clone(String),
+    /// Schedules of the person are looked at or changed.
+    Schedule(Wish),
 }
 
 /// A push, as it was asked for.
@@ -157,6 +160,7 @@ pub struct Wants {
     pub github: bool,
     pub workspace: Option<String>,
     pub clone: Option<String>,
+    pub schedule: Option<Wish>,
 }
 
 /// What the world found. Kept in the journal, so that a verdict can be computed again from it.
@@ -180,6 +184,9 @@ pub struct Facts {
     /// What would be cloned, and as what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clone: Option<Destination<ClonePlan>>,
+    /// Which schedule it would be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleFact>,
 }
 
 /// Somewhere outside of this machine.
@@ -276,6 +283,25 @@ pub enum Place {
     /// The program's own data and configuration.
     OwnData,
     Outside,
+}
+
+/// What a change of schedules would come to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum ScheduleFact {
+    /// A new one.
+    New {
+        schedule: String,
+        timezone: String,
+        /// Its next firings, RFC 3339 in its own zone.
+        next: Vec<String>,
+    },
+    /// This one, which is there.
+    Kept { schedule: String, message: String },
+    /// Nothing will happen: the call says why.
+    Impossible { why: String },
+    /// The session was started by the clock itself.
+    Forbidden,
 }
 
 /// What a program's name leads to.

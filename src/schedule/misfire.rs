@@ -2,15 +2,16 @@
 
 use super::Schedule;
 use chrono::{DateTime, TimeDelta, Utc};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A slot that is not later than this is no misfire: the ticker looks several times a minute.
-const ON_TIME: TimeDelta = TimeDelta::minutes(2);
+pub const ON_TIME: TimeDelta = TimeDelta::minutes(2);
 /// Slots that are looked at: one a minute for two weeks.
 const SLOTS_MAX: usize = 20_160;
+const LOOKED_BACK_MAX: TimeDelta = TimeDelta::days(14);
 
 /// What becomes of slots that nobody was there for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Misfire {
     /// Nothing.
@@ -53,6 +54,8 @@ pub struct Catching {
 pub struct Due {
     /// Slots to run, in order.
     pub fire: Vec<DateTime<Utc>>,
+    /// Slots before these that are left, in order; of those older than two weeks at most one.
+    pub left: Vec<DateTime<Utc>>,
     /// Every slot up to here is decided now.
     pub until: DateTime<Utc>,
 }
@@ -69,29 +72,34 @@ pub fn due(
     if now < decided {
         return Some(Due {
             fire: Vec::new(),
+            left: Vec::new(),
             until: now,
         });
     }
-    schedule.next(decided, anchor).filter(|next| *next <= now)?;
-    let late_max = match catching.misfire {
-        Misfire::Skip => ON_TIME,
-        Misfire::Once | Misfire::All => catching.late_max.max(ON_TIME),
-    };
-    // The moment itself is not later than the lateness that is allowed.
-    let mut last = decided.max(now - late_max - TimeDelta::milliseconds(1));
-    let mut fire = Vec::new();
-    while fire.len() < SLOTS_MAX
+    let first = schedule.next(decided, anchor).filter(|next| *next <= now)?;
+    let mut slots = Vec::new();
+    let mut last = decided.max(now - LOOKED_BACK_MAX);
+    while slots.len() < SLOTS_MAX
         && let Some(next) = schedule.next(last, anchor).filter(|next| *next <= now)
     {
-        fire.push(next);
+        slots.push(next);
         last = next;
     }
-    let keep = match catching.misfire {
-        Misfire::Skip | Misfire::Once => 1,
-        Misfire::All => catching.all_max,
+    if slots.is_empty() {
+        slots.push(first);
+    }
+    let (late_max, keep) = match catching.misfire {
+        Misfire::Skip => (ON_TIME, 1),
+        Misfire::Once => (catching.late_max.max(ON_TIME), 1),
+        Misfire::All => (catching.late_max.max(ON_TIME), catching.all_max),
     };
-    fire.drain(..fire.len().saturating_sub(keep));
-    Some(Due { fire, until: now })
+    let in_time = slots.partition_point(|slot| *slot < now - late_max);
+    let fire = slots.split_off(in_time.max(slots.len().saturating_sub(keep)));
+    Some(Due {
+        fire,
+        left: slots,
+        until: now,
+    })
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ mod fields;
 mod firing;
 /// What is due after a time without a look.
 pub mod misfire;
+/// What can be wanted of schedules.
+pub mod wish;
 /// Time zones.
 mod zone;
 
@@ -138,6 +140,14 @@ impl Schedule {
                 anchor.checked_add_signed(step.checked_mul(steps)?)
             }
         }
+    }
+
+    /// Its next firings, RFC 3339 with the offset of its zone; none where it has fired for the last time.
+    pub fn shown(&self, after: DateTime<Utc>, anchor: DateTime<Utc>, count: usize) -> Vec<String> {
+        let next = |last: &DateTime<Utc>| self.next(*last, anchor);
+        let times = std::iter::successors(self.next(after, anchor), next);
+        let in_zone = times.map(|time| time.with_timezone(&self.zone).to_rfc3339());
+        in_zone.take(count).collect()
     }
 
     /// The next firings in the zone of the schedule, at most `count`; `every` counts from `after`.

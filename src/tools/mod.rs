@@ -7,6 +7,7 @@ use crate::agent::event::{Call, CallId, EffectClass, Expectation, Outcome, Statu
 use crate::agent::plan::Plan;
 use crate::gate::{Approved, Touch};
 use crate::outline;
+use crate::schedule::wish::Wish;
 use crate::world::outputs::Outputs;
 use crate::world::process::Processes;
 use crate::world::projects::Projects;
@@ -57,21 +58,27 @@ mod create_task_plan;
 mod get_task_plan;
 mod request_user_approval;
 mod update_task_status;
+// What runs by itself.
+mod create_cron;
+mod delete_cron;
+mod list_crons;
 // What several of them need.
 mod arguments; // schemas, and what does not fit them
 pub(crate) mod encoding; // bytes to text and back
 mod nearest; // where a text that was not found should have been
 mod patch; // patches in their three forms
 mod repository; // git's answers
+mod schedules; // what came of a wish
 mod streams; // what a command printed
 mod text; // bounded text
 mod walk; // the files that a model may see
 
 pub use git_commit::find_commit;
 pub use run_command::await_kept;
+pub use schedules::schedule_outcome;
 
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 31] = [
+static TOOLS: [Tool; 34] = [
     list_files::TOOL,
     search::TOOL,
     get_file_outline::TOOL,
@@ -103,6 +110,9 @@ static TOOLS: [Tool; 31] = [
     update_task_status::TOOL,
     get_task_plan::TOOL,
     request_user_approval::TOOL,
+    create_cron::TOOL,
+    list_crons::TOOL,
+    delete_cron::TOOL,
 ];
 
 /// Every tool there is.
@@ -122,6 +132,13 @@ const FOR_GITHUB: [&str; 4] = [
     git_pr_reply::TOOL.name,
 ];
 
+/// Only where schedules can be made: in chats that are served, and not in sessions that a schedule started.
+const FOR_SCHEDULES: [&str; 3] = [
+    create_cron::TOOL.name,
+    list_crons::TOOL.name,
+    delete_cron::TOOL.name,
+];
+
 /// Only where there is another workspace to go to.
 const FOR_WORKSPACES: [&str; 4] = [
     list_workspaces::TOOL.name,
@@ -139,6 +156,8 @@ pub struct Kit {
     pub github: bool,
     /// Other workspaces.
     pub workspaces: bool,
+    /// Schedules: where some can be made.
+    pub schedules: bool,
 }
 
 /// The tools that a model is offered, in the shape of OpenAI's functions.
@@ -147,7 +166,8 @@ pub fn offered(kit: Kit) -> Vec<Value> {
         .iter()
         .filter(|tool| kit.write || tool.class == EffectClass::Pure)
         .filter(|tool| kit.github || !FOR_GITHUB.contains(&tool.name))
-        .filter(|tool| kit.workspaces || !FOR_WORKSPACES.contains(&tool.name));
+        .filter(|tool| kit.workspaces || !FOR_WORKSPACES.contains(&tool.name))
+        .filter(|tool| kit.schedules || !FOR_SCHEDULES.contains(&tool.name));
     let function = |tool: &Tool| json!({"name": tool.name, "description": tool.about.trim(), "parameters": arguments::sent(tool)});
     offers
         .map(|tool| json!({"type": "function", "function": function(tool)}))
@@ -194,6 +214,8 @@ pub enum Action {
     Plan(PlanFn),
     /// In the session itself: it goes to the workspace that its call names.
     Switch,
+    /// At the desk where schedules are kept, under an approved call.
+    Schedule(WishFn),
     /// A question to the person, whose next plain message is the result.
     Question(fn(&Value) -> String),
 }
@@ -201,6 +223,7 @@ pub enum Action {
 pub type RunFn = fn(Approved<Call>, Arc<Reach>) -> RunFuture;
 pub type RunFuture = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 pub type PlanFn = fn(&Plan, &Value) -> Result<(Option<Plan>, String), String>;
+pub type WishFn = fn(&Value) -> Result<Wish, String>;
 pub type ExpectFn = fn(&Value, &Workspace) -> Option<Expectation>;
 
 /// Everything of the outside that a tool may use.

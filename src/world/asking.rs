@@ -12,12 +12,12 @@ use std::sync::{Arc, OnceLock};
 
 /// The tools as the model sees them: made with the first request that offers them, the same bytes with every later one.
 #[derive(Default)]
-pub struct Offers([OnceLock<Box<RawValue>>; 8]);
+pub struct Offers([OnceLock<Box<RawValue>>; 16]);
 
 impl Offers {
     fn pick(&self, kit: Kit) -> &RawValue {
-        let bits = [kit.write, kit.github, kit.workspaces].map(usize::from);
-        self.0[bits[0] + 2 * bits[1] + 4 * bits[2]].get_or_init(|| {
+        let bits = [kit.write, kit.github, kit.workspaces, kit.schedules].map(usize::from);
+        self.0[bits[0] + 2 * bits[1] + 4 * bits[2] + 8 * bits[3]].get_or_init(|| {
             serde_json::value::to_raw_value(&tools::offered(kit)).expect("BUG: schemas serialise")
         })
     }
@@ -75,7 +75,11 @@ impl World {
             Some(home) => *home.notes().kit.get_or_init(|| self.kit(home, scene)).await,
             None => Kit::default(),
         };
-        self.offers.pick(Kit { write, ..kit })
+        self.offers.pick(Kit {
+            write,
+            schedules: scene.can_schedule,
+            ..kit
+        })
     }
 
     /// What the session's tools are about, besides the workspace. Looked up once: what is offered stays the same.
@@ -98,6 +102,7 @@ impl World {
             write: false,
             github,
             workspaces,
+            schedules: false,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Answers to looks: what a decision must know of the outside, found out without consequences.
 
 use super::{World, abroad, resolve};
-use crate::agent::event::{Call, CallId, Event, Expectation, Outcome, Probe};
+use crate::agent::event::{Call, CallId, Event, Expectation, Opening, Outcome, Probe};
 use crate::agent::step::Look;
 use crate::gate::{self, Facts, GatePolicy, Touch, Wants};
 use crate::tools::{self, Action, Reach};
@@ -9,7 +9,7 @@ use crate::world::outputs::Outputs;
 use crate::world::projects::Projects;
 use crate::world::remote::Remote;
 use crate::world::workspace::Workspace;
-use crate::world::{journal, probe};
+use crate::world::{clock, journal, probe};
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
@@ -24,10 +24,17 @@ impl World {
         let session = journal.file_stem().unwrap_or_default().to_string_lossy();
         match (look, workspace) {
             (Look::Chain { message }, _) => verify(message, journal),
-            (Look::Examine { call, touches }, Ok(workspace)) => {
+            (
+                Look::Examine {
+                    call,
+                    touches,
+                    opening,
+                },
+                Ok(workspace),
+            ) => {
                 let wants = gate::wants(policy, &touches);
-                self.examine(call, &touches, &wants, &session, workspace)
-                    .await
+                let examined = self.examine(call, &touches, &wants, &session, workspace);
+                self.with_schedule(examined.await, &wants, &opening)
             }
             (Look::Probe { call, expect }, Ok(workspace)) => {
                 self.probe(call, expect, &session, workspace).await
@@ -39,7 +46,7 @@ impl World {
             (Look::Spend { month, session }, _) => self.spend(month, &session),
             (Look::Workspaces { message, name }, _) => self.workspaces(message, name),
             // Out of a workspace that is gone.
-            (Look::Examine { call, touches }, Err(_))
+            (Look::Examine { call, touches, .. }, Err(_))
                 if matches!(touches[..], [Touch::Workspace(_)]) =>
             {
                 let mut facts = Facts::default();
@@ -97,6 +104,28 @@ impl World {
             expect,
             call: call.id,
             facts,
+        }
+    }
+
+    /// The same, with what a change of schedules would come to.
+    fn with_schedule(&self, examined: Event, wants: &Wants, opening: &Opening) -> Event {
+        match (examined, &wants.schedule) {
+            (
+                Event::CallExamined {
+                    call,
+                    mut facts,
+                    expect,
+                },
+                Some(wish),
+            ) => {
+                facts.schedule = Some(self.desk.fact(&self.store, wish, opening, clock::now()));
+                Event::CallExamined {
+                    call,
+                    facts,
+                    expect,
+                }
+            }
+            (examined, _) => examined,
         }
     }
 

@@ -45,6 +45,8 @@ pub mod projects;
 pub mod remote;
 /// Facts for the gate.
 pub mod resolve;
+/// Schedules, as they are kept.
+pub mod schedules;
 /// The workspace's content, as git trees.
 pub mod snapshot;
 /// What keepers write down.
@@ -61,11 +63,11 @@ pub use asking::Offers;
 use crate::agent::event::{Call, CallId, Event, Expectation, Outcome, Status};
 use crate::agent::mask::Masks;
 use crate::agent::money::Price;
-use crate::agent::state::Outgoing;
+use crate::agent::state::{Errand, Outgoing};
 use crate::agent::step::{Effect, Look, Policy};
-use crate::doors::Channels;
+use crate::doors::{self, Channels};
 use crate::gate::{Approved, GatePolicy};
-use crate::tools::{self, Action, Reach};
+use crate::tools::{self, Action, Reach, WishFn};
 use confine::Sandbox;
 use model::{Delta, Model, Patience, Request};
 use outputs::Outputs;
@@ -73,6 +75,7 @@ use process::Processes;
 use projects::Projects;
 use remote::{Hosting, Remote};
 use resolve::Surroundings;
+use schedules::{Customer, Desk};
 use snapshot::Order;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -82,6 +85,9 @@ use std::time::Instant;
 use store::Store;
 use tokio_util::sync::CancellationToken;
 use workspace::Workspace;
+
+/// How often a message is held back before it is given up: three days of quarters of an hour.
+const HELD_TIMES_MAX: u32 = 288;
 
 /// Everything that effects need.
 pub struct World {
@@ -103,6 +109,8 @@ pub struct World {
     pub send_attempts_max: u32,
     /// What one outline may cost.
     pub outline: crate::outline::Limits,
+    /// Where schedules are kept.
+    pub desk: Desk,
     /// The wire form of the tools, for reading only and for all.
     pub offers: Offers,
 }
@@ -111,7 +119,10 @@ pub struct World {
 #[derive(Clone)]
 pub struct Scene {
     pub session: String,
-    pub chat: String,
+    /// Where it says what it has to say, and whose it is.
+    pub customer: Customer,
+    /// Whether schedules can be made from here.
+    pub can_schedule: bool,
     /// `None` where it cannot be opened: then nothing that needs it gets this far.
     pub workspace: Option<Workspace>,
     /// Where the session started: what it is offered depends on that, and stays what it is when it goes elsewhere.
@@ -227,6 +238,7 @@ impl World {
                 self.put_back(order, &scene).await
             }
             Effect::Diff { start } => self.diff(start, &scene).await,
+            Effect::Cron { errand } => self.meet(&errand, &scene),
             Effect::Stop => Event::StopAsked,
         }
     }
@@ -248,6 +260,7 @@ impl World {
         let workspace = reach.workspace.clone();
         let outcome = match tools::find(tool).map(|tool| &tool.action) {
             Some(Action::World { run, .. }) => run(call, reach).await,
+            Some(Action::Schedule(wish)) => self.schedule(call, *wish, scene),
             _ => Outcome::failed(format!("BUG: {tool} does not act on the world")),
         };
         let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -259,6 +272,32 @@ impl World {
             outcome.tree = self.tree(&scene.session, &workspace).await;
         }
         self.finished(id, outcome, scene)
+    }
+
+    /// Meets a wish about schedules: however often, it happens once.
+    fn meet(&self, errand: &Errand, scene: &Scene) -> Event {
+        let key = format!("{} {}", scene.session, errand.message);
+        let (store, customer) = (&self.store, &scene.customer);
+        let answer = self
+            .desk
+            .act(store, &key, &errand.wish, customer, errand.at);
+        Event::CronAnswered { answer }
+    }
+
+    /// The same for a call of a model.
+    fn schedule(&self, call: Approved<Call>, wish: WishFn, scene: &Scene) -> Outcome {
+        let call = call.into_inner();
+        let key = format!("{} {}", scene.session, call.id);
+        let (store, customer) = (&self.store, &scene.customer);
+        let wish = match wish(&call.json().unwrap_or_default()) {
+            Ok(wish) => wish,
+            Err(why) => return Outcome::failed(why),
+        };
+        let answer = self.desk.act(store, &key, &wish, customer, clock::now());
+        Outcome {
+            consequential: wish.changes(),
+            ..tools::schedule_outcome(&wish, &answer)
+        }
     }
 
     /// What a tool may use; `None` where the workspace cannot be opened.
@@ -299,7 +338,11 @@ impl World {
     }
 
     async fn send(&self, outgoing: &Outgoing, scene: &Scene) -> Event {
-        let sent = self.channels.send(&scene.chat, outgoing).await;
+        let chat = &scene.customer.chat;
+        if let Some(wait) = doors::closed_until_heard(chat, self.heard_ms_ago(chat)) {
+            return held(outgoing, wait);
+        }
+        let sent = self.channels.send(chat, outgoing).await;
         let (ids, failed) = match sent {
             Ok(ids) => (ids, None),
             Err(failed) => (Vec::new(), Some(failed)),
@@ -315,6 +358,12 @@ impl World {
         }
     }
 
+    /// How long ago a person wrote in a chat; `None`: never. A database that cannot be read keeps no message back.
+    fn heard_ms_ago(&self, chat: &str) -> Option<u64> {
+        let heard = self.store.heard_at(chat).unwrap_or(Some(clock::now()));
+        heard.map(|at| clock::now().since(at))
+    }
+
     fn remote<'a>(
         &'a self,
         processes: &'a Processes,
@@ -327,6 +376,20 @@ impl World {
             root: workspace.root(),
             hosting: &self.hosting,
         }
+    }
+}
+
+/// A message that waits until the person writes: nothing was tried.
+fn held(outgoing: &Outgoing, again_ms: u64) -> Event {
+    let wait = outgoing.attempts < HELD_TIMES_MAX;
+    Event::SendFinished {
+        send: outgoing.send,
+        error: Some(
+            "WhatsApp takes messages within 24 hours after the person wrote; it waits until then"
+                .into(),
+        ),
+        ids: Vec::new(),
+        retry_at: wait.then(|| clock::now().plus_ms(again_ms)),
     }
 }
 

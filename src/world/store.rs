@@ -10,7 +10,7 @@ pub mod cron;
 mod damage;
 
 use crate::agent::command::{self, ChatCommand, Said};
-use crate::agent::event::{EndReason, Event, Inbound, Record, Status, Usage};
+use crate::agent::event::{EndReason, Event, Inbound, Record, Status, Timestamp, Usage, Via};
 use crate::agent::money::Spend;
 use crate::agent::state::{Phase, State};
 use damage::{OWNED, open_sound};
@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use thiserror::Error;
 
-const SCHEMA_VERSION: i64 = 4;
+const SCHEMA_VERSION: i64 = 6;
 const SCHEMA: &str = "
     DROP TABLE IF EXISTS sessions; DROP TABLE IF EXISTS seen; DROP TABLE IF EXISTS agent_command_log;
     DROP TABLE IF EXISTS spend;
@@ -30,7 +30,8 @@ const SCHEMA: &str = "
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY, chat TEXT NOT NULL, workspace TEXT NOT NULL, objective TEXT NOT NULL, status TEXT NOT NULL,
         rounds INTEGER NOT NULL, started_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_order INTEGER NOT NULL,
-        closed INTEGER NOT NULL, unfinished INTEGER NOT NULL, question TEXT, asked_in TEXT NOT NULL, due_at INTEGER, bytes INTEGER NOT NULL);
+        closed INTEGER NOT NULL, unfinished INTEGER NOT NULL, question TEXT, asked_in TEXT NOT NULL, due_at INTEGER, bytes INTEGER NOT NULL,
+        interruptions INTEGER NOT NULL, heard_at INTEGER);
     CREATE INDEX sessions_by_chat ON sessions (chat, last_order);
     -- derived: every message id of every channel, against duplicates
     CREATE TABLE seen (chat TEXT NOT NULL, message TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY (chat, message)) WITHOUT ROWID;
@@ -234,6 +235,17 @@ impl Store {
         })
     }
 
+    /// Whether the last that happened in one session is later than the last in another.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn is_later(&self, one: &str, other: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM sessions one, sessions other WHERE one.id = ?1 AND other.id = ?2 AND one.updated_at > other.updated_at";
+        self.with("compare sessions in", |db| {
+            db.prepare_cached(sql)?.exists([one, other])
+        })
+    }
+
     /// The session of a chat whose open question stands in this message of ours.
     ///
     /// # Errors
@@ -313,8 +325,8 @@ impl Store {
     pub fn unfinished(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.pairs(
             "look for unfinished sessions in",
-            "SELECT id, chat FROM sessions WHERE unfinished = ?1",
-            1,
+            "SELECT id, chat FROM sessions WHERE unfinished >= ?1",
+            i64::from(TO_SAY),
         )
     }
 
@@ -367,6 +379,19 @@ impl Store {
     pub fn mark_damaged(&self, session: &str) -> Result<(), StoreError> {
         let sql = "UPDATE sessions SET status = 'damaged', unfinished = 0, due_at = NULL, question = NULL, asked_in = '[]' WHERE id = ?1";
         self.with("write to", |db| db.execute(sql, [session]).map(drop))
+    }
+
+    /// When a person last wrote in a chat.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn heard_at(&self, chat: &str) -> Result<Option<Timestamp>, StoreError> {
+        self.with("look up a chat in", |db| {
+            let heard: Option<i64> = db
+                .prepare_cached("SELECT max(heard_at) FROM sessions WHERE chat = ?1")?
+                .query_row([chat], |row| row.get(0))?;
+            Ok(heard.map(Timestamp))
+        })
     }
 
     /// The chat of a session.
@@ -425,7 +450,7 @@ fn try_open(path: &Path) -> rusqlite::Result<Connection> {
         db.execute_batch("BEGIN IMMEDIATE")?;
         if version(&db)? != SCHEMA_VERSION {
             db.execute_batch(SCHEMA)?;
-            db.execute_batch(cron::SCHEMA)?;
+            cron::prepare(&db)?;
             db.pragma_update(None, "user_version", SCHEMA_VERSION)?;
         }
         db.execute_batch("COMMIT")?;
@@ -465,9 +490,15 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
             let sql = "INSERT OR IGNORE INTO seen (chat, message, session) VALUES (?1, ?2, ?3)";
             db.prepare_cached(sql)?
                 .execute([&state.opening.chat, &message.id, session])?;
-            let sql = "UPDATE sessions SET last_order = ?2 WHERE id = ?1";
+            let sql = "UPDATE sessions SET last_order = max(last_order, ?2) WHERE id = ?1";
             db.prepare_cached(sql)?
                 .execute(params![session, message.order as i64])?;
+            if !matches!(message.via, Via::Schedule | Via::Notice) {
+                let sql =
+                    "UPDATE sessions SET heard_at = max(coalesce(heard_at, 0), ?2) WHERE id = ?1";
+                db.prepare_cached(sql)?
+                    .execute(params![session, record.at.0])?;
+            }
             if !message.text.trim_start().starts_with('/') {
                 let sql = "UPDATE sessions SET objective = ?2 WHERE id = ?1 AND objective = ''";
                 db.prepare_cached(sql)?.execute([session, &message.text])?;
@@ -521,9 +552,9 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
 }
 
 fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_order, closed, due_at, bytes, unfinished, question, asked_in)
-         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, CASE WHEN ?1 LIKE 'cron-%' THEN 0 ELSE 1 + (SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?2) END, ?7, ?8, ?9, ?10, ?11, ?12)
-         ON CONFLICT (id) DO UPDATE SET workspace = ?3, status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11, asked_in = ?12";
+    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_order, closed, due_at, bytes, unfinished, question, asked_in, interruptions)
+         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, CASE WHEN ?1 LIKE 'cron-%' THEN 0 ELSE 1 + (SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?2) END, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+         ON CONFLICT (id) DO UPDATE SET workspace = ?3, status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11, asked_in = ?12, interruptions = ?13";
     let opening = &state.opening;
     let asked = state.question().map(|(_, question)| question);
     let question = asked.map(|question| &question.approval);
@@ -540,9 +571,10 @@ fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Resu
         is_closed(state),
         due_at,
         bytes as i64,
-        unfinished(state),
+        left_to_do(state),
         question,
-        asked_in
+        asked_in,
+        state.interruptions
     ])?;
     Ok(())
 }
@@ -559,19 +591,23 @@ fn is_closed(state: &State) -> bool {
     state.closed || state.unread.iter().any(says_new)
 }
 
-/// Whether a process that finds this session must wake it.
-fn unfinished(state: &State) -> bool {
+/// What a process that finds a session must wake it for; 0: nothing.
+const TO_SAY: u8 = 1;
+const TO_DO: u8 = 2;
+
+fn left_to_do(state: &State) -> u8 {
     let working = state
         .turn
         .as_ref()
         .is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
     let checkpoints = &state.checkpoints;
     let trees = checkpoints.running || checkpoints.wish.is_some();
-    working
-        || trees
-        || state.moving.is_some()
-        || !state.unread.is_empty()
-        || !state.outbox.is_empty()
+    let errands = state.errand.is_some() || state.moving.is_some();
+    match working || trees || errands || !state.unread.is_empty() {
+        true => TO_DO,
+        false if !state.outbox.is_empty() => TO_SAY,
+        false => 0,
+    }
 }
 
 /// One word for the list of sessions.

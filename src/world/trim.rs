@@ -55,7 +55,9 @@ mod tests {
     fn less_memory_is_held_and_the_program_goes_on() {
         let held = || {
             let status = fs::read_to_string("/proc/self/status").expect("a status");
-            let line = status.lines().find_map(|line| line.strip_prefix("RssFile:"));
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("RssFile:"));
             let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
             kilobytes.expect("a size").parse::<u64>().expect("a number")
         };

@@ -202,7 +202,7 @@ impl History {
             match step(&self.state, &POLICY) {
                 Decision::Record(event) => self.record(*event),
                 Decision::Wait => return None,
-                Decision::Look(Look::Examine { call, touches }) => {
+                Decision::Look(Look::Examine { call, touches, .. }) => {
                     let facts = facts(&touches);
                     self.record(Event::CallExamined {
                         call: call.id,
@@ -243,7 +243,7 @@ impl History {
                                 error: None,
                             }));
                         }
-                        Effect::PutBack { .. } | Effect::Diff { .. } => {
+                        Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Cron { .. } => {
                             unreachable!("nobody asks for it")
                         }
                         Effect::Stop => panic!("nobody said stop"),

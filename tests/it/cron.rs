@@ -4,6 +4,7 @@ use crate::program::Program;
 use chrono::{DateTime, Datelike, NaiveDateTime, Offset, TimeDelta, TimeZone, Timelike, Utc};
 use chrono_tz::Tz;
 use journeyman::schedule::Schedule;
+use journeyman::schedule::misfire::{Catching, Misfire, due};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
@@ -385,5 +386,73 @@ async fn cron_next_refuses_wrong_input_with_exit_2_and_the_field() {
             .await;
         assert_eq!(run.code, 2, "{arguments:?}: {}", run.out);
         assert!(run.err.contains(named), "{}", run.err);
+    }
+}
+
+/// A server that looks now and then, sleeps, and is down: with `all`, every slot of a year is due exactly once.
+#[test]
+fn a_year_of_jobs_is_due_as_a_walk_over_every_minute_says() {
+    let (every, these) = (Plain::Star(1), |numbers: &[u32]| {
+        Plain::These(numbers.to_vec())
+    });
+    let jobs: [Five; 4] = [
+        [
+            these(&[30]),
+            these(&[2]),
+            every.clone(),
+            every.clone(),
+            every.clone(),
+        ],
+        [
+            these(&[0]),
+            these(&[0, 1, 3]),
+            every.clone(),
+            every.clone(),
+            these(&[0]),
+        ],
+        [
+            these(&[15]),
+            Plain::Star(6),
+            every.clone(),
+            every.clone(),
+            every.clone(),
+        ],
+        [
+            these(&[45]),
+            these(&[23]),
+            these(&[13]),
+            every.clone(),
+            these(&[5]),
+        ],
+    ];
+    let catching = Catching {
+        misfire: Misfire::All,
+        late_max: TimeDelta::days(14),
+        all_max: 1_000,
+    };
+    for (at, (zone, year)) in ODD.iter().enumerate() {
+        let five = &jobs[at % jobs.len()];
+        let text = five.iter().map(Plain::text).collect::<Vec<_>>().join(" ");
+        let schedule = Schedule::parse(&text, zone).expect("a schedule");
+        let start = Utc.with_ymd_and_hms(*year, 1, 1, 0, 0, 0);
+        let start = start.single().expect("a day");
+        let end = start + TimeDelta::days(365);
+        let (mut now, mut decided, mut fired) = (start, start, Vec::new());
+        for look in 0_i64.. {
+            if let Some(due) = due(&schedule, start, decided, now, catching) {
+                assert!(due.left.is_empty(), "{text} in {zone}");
+                fired.extend(due.fire);
+                decided = due.until;
+            }
+            if now == end {
+                break;
+            }
+            // Seconds, minutes, a night, now and then most of a week.
+            let sleep =
+                [5, 61, 1_800, 28_800, 500_000][usize::try_from(look * 7 % 5).expect("small")];
+            now = (now + TimeDelta::seconds(sleep)).min(end);
+        }
+        let zone: Tz = zone.parse().expect("a zone");
+        assert_eq!(fired, walk(five, zone, start, end), "{text} in {zone}");
     }
 }

@@ -18,7 +18,7 @@ fn dear(settings: &mut Settings) {
     know(settings, model);
 }
 
-fn know(settings: &mut Settings, models: &str) {
+pub fn know(settings: &mut Settings, models: &str) {
     let folder = settings.data_dir.join("../models-test");
     fs::create_dir_all(folder.join("config")).expect("a folder");
     fs::write(folder.join("config/models.toml"), models).expect("a file");

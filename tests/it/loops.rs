@@ -176,7 +176,7 @@ impl<'a> Player<'a> {
                                 error: None,
                             }));
                         }
-                        Effect::PutBack { .. } | Effect::Diff { .. } => {
+                        Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Cron { .. } => {
                             unreachable!("nobody asks for it")
                         }
                         Effect::Stop => {}
@@ -211,7 +211,7 @@ impl<'a> Player<'a> {
 
     fn look(&mut self, look: Look) -> Event {
         match look {
-            Look::Examine { call, touches } => Event::CallExamined {
+            Look::Examine { call, touches, .. } => Event::CallExamined {
                 facts: self.facts(&touches),
                 expect: None,
                 call: call.id,

@@ -162,7 +162,8 @@ async fn a_fork_takes_the_past_along_and_nothing_that_was_allowed() {
     let ended = program.run(&["resume", &fork, "--yes"]).await;
     assert_eq!(ended.code, 0, "{}", ended.err);
     assert_eq!(program.run(&["audit", "verify"]).await.code, 0);
-    assert_eq!(program.run(&["replay", &fork]).await.code, 0);
+    let replayed = program.run(&["replay", &fork]).await;
+    assert_eq!(replayed.code, 0, "{}{}", replayed.out, replayed.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -57,16 +57,7 @@ impl Served {
 
     /// Starts it by a command of its own.
     pub async fn begin_as(&mut self, mut command: Command) {
-        command
-            .envs(self.environment.iter().cloned())
-            .env("WHATSAPP_ACCESS_TOKEN", "token")
-            .env("WHATSAPP_PHONE_NUMBER_ID", "100")
-            .env("WHATSAPP_VERIFY_TOKEN", "verify-me")
-            .env("WHATSAPP_APP_SECRET", SECRET)
-            .env("WHATSAPP_API_URL", &self.graph.base_url)
-            .env("ALLOWED_PHONE_NUMBERS", ANA)
-            .env("PROJECTS_ROOT", self.program.projects())
-            .env("BIND_ADDR", "127.0.0.1:0");
+        self.furnish(&mut command);
         let mut child = command.spawn().expect("the server starts");
         let mut log = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         let listening = async {
@@ -91,6 +82,20 @@ impl Served {
             }
         });
         self.server = Some((child, format!("http://{address}/webhook")));
+    }
+
+    /// Gives a command the variables that the server has.
+    pub fn furnish(&self, command: &mut Command) {
+        command
+            .envs(self.environment.iter().cloned())
+            .env("WHATSAPP_ACCESS_TOKEN", "token")
+            .env("WHATSAPP_PHONE_NUMBER_ID", "100")
+            .env("WHATSAPP_VERIFY_TOKEN", "verify-me")
+            .env("WHATSAPP_APP_SECRET", SECRET)
+            .env("WHATSAPP_API_URL", &self.graph.base_url)
+            .env("ALLOWED_PHONE_NUMBERS", ANA)
+            .env("PROJECTS_ROOT", self.program.projects())
+            .env("BIND_ADDR", "127.0.0.1:0");
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -148,7 +153,13 @@ impl Served {
             .expect("a message")
     }
 
-    fn happened(&self, wanted: impl Fn(&Event) -> bool) -> usize {
+    /// The person writes something: WhatsApp takes messages within 24 hours after that.
+    pub async fn greets(&mut self) {
+        self.says("wamid.hello", "/cost").await;
+        assert!(self.hears().await.text.contains("Session"));
+    }
+
+    pub fn happened(&self, wanted: impl Fn(&Event) -> bool) -> usize {
         let all = journals(&self.program.data());
         let events = all.iter().flat_map(|path| records(path));
         events.filter(|record| wanted(&record.event)).count()
@@ -326,24 +337,17 @@ async fn a_scheduled_run_that_kill_9_ends_is_interrupted_in_the_history_and_not_
     let command = "echo ran >> proof.txt; sleep 2";
     let model = FakeModel::recorded(vec![run(command), says("It ran.")]).await;
     let mut served = Served::start(&model).await;
-    let cron = async |program: &Program, arguments: &[&str]| {
-        let mut command = program.command(&[&["cron"], arguments].concat());
-        command
-            .env("WHATSAPP_ACCESS_TOKEN", "token")
-            .env("WHATSAPP_PHONE_NUMBER_ID", "100")
-            .env("WHATSAPP_VERIFY_TOKEN", "verify-me")
-            .env("WHATSAPP_APP_SECRET", SECRET)
-            .env("ALLOWED_PHONE_NUMBERS", ANA);
+    served.greets().await;
+    let cron = async |served: &Served, arguments: &[&str]| {
+        let mut command = served.program.command(&[&["cron"], arguments].concat());
+        served.furnish(&mut command);
         let run = finish(command).await;
         assert_eq!(run.code, 0, "{}", run.err);
         run.out
     };
-    cron(
-        &served.program,
-        &["add", "@yearly", "prove it", "--tz", "UTC"],
-    )
-    .await;
-    cron(&served.program, &["run", "1"]).await;
+    cron(&served, &["add", "@yearly", "prove it", "--tz", "UTC"]).await;
+    cron(&served, &["run", "1"]).await;
+    assert_eq!(served.hears().await.text, "⏰ Schedule 1: prove it");
     assert!(served.hears().await.text.contains("echo ran"));
     served.says("wamid.1", "yes").await;
     assert!(served.hears().await.text.contains("Approved"));
@@ -353,7 +357,7 @@ async fn a_scheduled_run_that_kill_9_ends_is_interrupted_in_the_history_and_not_
     served.begin().await;
     assert!(served.hears().await.text.contains("interrupted"));
     let interrupted = async {
-        while !cron(&served.program, &["history", "1"])
+        while !cron(&served, &["history", "1"])
             .await
             .contains("interrupted")
         {
@@ -363,7 +367,7 @@ async fn a_scheduled_run_that_kill_9_ends_is_interrupted_in_the_history_and_not_
     tokio::time::timeout(PATIENCE, interrupted)
         .await
         .expect("the history says so");
-    assert_eq!(journals(&served.program.data()).len(), 1);
+    assert_eq!(journals(&served.program.data()).len(), 2);
     let received = |event: &Event| matches!(event, Event::MessageReceived { message } if message.text == "prove it");
     assert_eq!(served.happened(received), 1);
 }

@@ -8,7 +8,8 @@ use crate::support::texts;
 use journeyman::agent::apply::apply;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, EffectClass, Event, Expectation, ExpectedFile, Inbound,
-    Names, Outcome, Probe, Record, Restored, Status, Timestamp, TreeId, Usage, WorkspaceRef,
+    Names, Opening, Outcome, Probe, Record, Restored, Scheduled, Status, Timestamp, TreeId, Usage,
+    WorkspaceRef,
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -20,6 +21,7 @@ use journeyman::gate::{
     self, BUILT_IN, Destination, Facts, GatePolicy, GateSettings, PathFact, Place, ProgramFact,
     Touch,
 };
+use journeyman::schedule::wish;
 use journeyman::tools;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -77,6 +79,9 @@ fn input() -> impl Strategy<Value = Input> {
         "/undo 2 force",
         "/redo",
         "/diff",
+        "/cron",
+        "/cron delete 3",
+        "/cron add @daily water the plants",
         "/agent-resume",
         "/agent-resume 1-2",
         "/new",
@@ -172,7 +177,17 @@ struct Simulation {
 
 impl Simulation {
     fn new(resume: Resume) -> Self {
-        let opening = support::opening(OWNER);
+        let scheduled = Scheduled {
+            job: 1,
+            slot: Timestamp(0),
+            timezone: "UTC".into(),
+            terms: Default::default(),
+        };
+        let opening = Opening {
+            // One kind is started by the clock, and reminds of its questions.
+            scheduled: (resume == Resume::Auto).then(|| Box::new(scheduled)),
+            ..support::opening(OWNER)
+        };
         let first = line(1, 0, Event::SessionStarted(Box::new(opening)));
         let state = State::begin(&first, texts()).expect("an opening");
         let policy = &SHARED[usize::from(resume == Resume::Auto)];
@@ -405,7 +420,7 @@ impl Simulation {
                 names: vec!["other".into(), "shop".into()],
                 wanted: name.map(workspace),
             },
-            Look::Examine { call, touches } => Event::CallExamined {
+            Look::Examine { call, touches, .. } => Event::CallExamined {
                 facts: self.facts(&touches),
                 expect: match call.tool.as_str() {
                     "write_file" => Some(expectation()),
@@ -561,6 +576,14 @@ impl Simulation {
                     Event::PutBack { restored }
                 })))
             }
+            Effect::Cron { .. } => self.running.push(Running::Trees(Box::new(|how| {
+                let answer = match how % 3 {
+                    0 => wish::Answer::Missing { id: 3 },
+                    1 => wish::Answer::Refused { why: "no".into() },
+                    _ => wish::Answer::Done { id: 3 },
+                };
+                Event::CronAnswered { answer }
+            }))),
             Effect::Diff { .. } => {
                 self.running
                     .push(Running::Trees(Box::new(|_| Event::DiffShown {

@@ -218,6 +218,7 @@ fn kit(write: bool, github: bool) -> Kit {
         write,
         github,
         workspaces: false,
+        schedules: false,
     }
 }
 
@@ -242,6 +243,27 @@ fn offers_the_same_short_text_to_every_model() {
     insta::assert_snapshot!(
         "offers_other_workspaces_where_there_are_some",
         lines.join("\n")
+    );
+}
+
+#[test]
+fn offers_schedules_where_they_can_be_made() {
+    let offer = |schedules| {
+        tools::offered(Kit {
+            schedules,
+            ..kit(true, false)
+        })
+    };
+    let (few, more) = (offer(false), offer(true));
+    let lines = more.iter().filter(|offer| !few.contains(offer));
+    let lines: Vec<String> = lines.map(Value::to_string).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+    let size = |offers: &[Value]| serde_json::to_string(offers).unwrap().len();
+    assert!(
+        size(&more) - size(&few) < 680,
+        "{} and {}",
+        size(&few),
+        size(&more)
     );
 }
 

@@ -24,9 +24,9 @@ pub(super) fn take_word(state: &mut State, by: &By) -> Result<(), Illegal> {
     }
 }
 
-/// Their yes or no is a word, too: with a person looking on, what repeats is no loop. A flag looks at nothing.
+/// Their yes or no is a word, too: with a person looking on, what repeats is no loop. A flag or a clock looks at nothing.
 fn heard_person(state: &mut State, by: &By) {
-    if by.via != Via::Flag {
+    if !matches!(by.via, Via::Flag | Via::Schedule | Via::Notice) {
         state.loops = Loops::default();
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn finish_send(
         if let Stage::Waiting(question) = &mut pending.stage
             && asked.as_ref() == Some(&question.approval)
         {
-            question.asked_in = ids.to_vec();
+            question.asked_in.extend_from_slice(ids);
         }
     }
     Ok(())

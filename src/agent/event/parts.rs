@@ -1,8 +1,10 @@
 //! What events are made of: messages, calls, answers, outcomes.
 
+use super::Timestamp;
 use crate::agent::conversation::{Kind, Past};
 use crate::agent::plan::Plan;
 use crate::gate::{Project, PushPlan};
+use crate::schedule::wish::Terms;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
@@ -28,9 +30,23 @@ pub struct Opening {
     /// What confines commands: `landlock abi 7, seccomp`.
     #[serde(default)]
     pub sandbox: String,
+    /// The slot that this session was started for, if the clock started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduled: Option<Box<Scheduled>>,
     /// Where this session comes from, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Box<Fork>>,
+}
+
+/// A time of a schedule, and how its run goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scheduled {
+    pub job: i64,
+    pub slot: Timestamp,
+    /// IANA name.
+    pub timezone: String,
+    #[serde(default)]
+    pub terms: Terms,
 }
 
 /// The past that a forked session starts with: what another one had said and planned, and nothing that it may do.
@@ -134,6 +150,10 @@ pub enum Via {
     Reaction,
     /// `--yes` or `--no-approvals` on the command line.
     Flag,
+    /// The message of a schedule, in the name of its owner.
+    Schedule,
+    /// What there is to say about a schedule: nothing is read into it, the chat is told.
+    Notice,
 }
 
 /// What a message was understood as.

@@ -61,7 +61,8 @@ pub(super) fn probe(pending: &Pending) -> Decision {
 
 fn is_pure(call: &Call) -> bool {
     tools::find(&call.tool).is_some_and(|tool| {
-        tool.class == EffectClass::Pure && matches!(tool.action, Action::World { .. })
+        let acts = matches!(tool.action, Action::World { .. } | Action::Schedule(_));
+        acts && tool.class == EffectClass::Pure
     })
 }
 
@@ -205,10 +206,13 @@ fn prepare(policy: &Policy, position: usize, call: &Call) -> Result<Prepared, St
 
 fn propose(state: &State, call: &Call, prepared: Prepared) -> Decision {
     match &prepared.tool.action {
-        Action::World { .. } | Action::Switch => Decision::Look(Look::Examine {
-            call: call.clone(),
-            touches: prepared.touches,
-        }),
+        Action::World { .. } | Action::Switch | Action::Schedule(_) => {
+            Decision::Look(Look::Examine {
+                call: call.clone(),
+                touches: prepared.touches,
+                opening: state.opening.clone(),
+            })
+        }
         Action::Question(ask) => record(Event::QuestionAsked {
             call: call.id.clone(),
             question: ask(&prepared.arguments),

@@ -3,7 +3,7 @@
 use crate::agent::checkpoints::{Swap, Way};
 use crate::agent::conversation::Wire;
 use crate::agent::event::{Call, EffectClass, Event, Expectation, Moment, TreeId};
-use crate::agent::state::Outgoing;
+use crate::agent::state::{Errand, Outgoing};
 use crate::gate::Approved;
 
 /// An effect on the world.
@@ -58,6 +58,10 @@ pub enum Effect {
     /// Look at what changed since `start`; `None`: nothing did.
     Diff {
         start: Option<TreeId>,
+    },
+    /// Meet a wish about schedules, once for each message.
+    Cron {
+        errand: Errand,
     },
     /// Drop the model's stream and kill process groups.
     Stop,
@@ -114,6 +118,10 @@ impl Effect {
                 from: from.clone(),
             },
             Effect::Diff { .. } => Event::DiffStarted,
+            Effect::Cron { errand } => Event::CronStarted {
+                message: errand.message.clone(),
+                wish: errand.wish.clone(),
+            },
             Effect::Stop => Event::StopAsked,
         }
     }

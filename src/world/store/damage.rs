@@ -10,7 +10,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Tables that nothing can make again; [`open`] makes them where they are missing.
-pub(super) const OWNED: &[&str] = &["user_cron_jobs", "cron_runs"];
+pub(super) const OWNED: &[&str] = &[
+    "user_cron_jobs",
+    "cron_runs",
+    "cron_notices",
+    "cron_changes",
+];
 
 /// Damaged databases that are kept.
 const KEPT_MAX: u32 = 1_000;

@@ -189,7 +189,9 @@ impl Reality {
                         error: None,
                     })
             }
-            Effect::PutBack { .. } | Effect::Diff { .. } => unreachable!("no script asks for it"),
+            Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Cron { .. } => {
+                unreachable!("no script asks for it")
+            }
             Effect::Stop => Some(Event::StopAsked),
         }
     }
@@ -525,7 +527,9 @@ impl Reality {
             Effect::Checkpoint { number, .. } => {
                 (format!(r#""checkpoint_started","number":{number},"#), false)
             }
-            Effect::Stop | Effect::PutBack { .. } | Effect::Diff { .. } => return,
+            Effect::Stop | Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Cron { .. } => {
+                return;
+            }
         };
         let bytes = match durable {
             true => self.fate.durable(journal),

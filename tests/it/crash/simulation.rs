@@ -17,7 +17,7 @@ use journeyman::doors::schedule::Ticker;
 use journeyman::gate::{BUILT_IN, GatePolicy, GateSettings};
 use journeyman::history::inspect;
 use journeyman::hub::Hub;
-use journeyman::schedule::misfire::Misfire;
+use journeyman::schedule::wish::Terms;
 use journeyman::session::Surface;
 use journeyman::world::store::Store;
 use journeyman::world::store::cron::NewJob;
@@ -354,8 +354,10 @@ fn schedule(folder: &Path) {
         schedule: "0 9 * * *".into(),
         message: OBJECTIVE.into(),
         timezone: "UTC".into(),
-        misfire: Misfire::Once,
-        late_minutes: 600,
+        terms: Terms {
+            late_minutes: Some(600),
+            ..Terms::default()
+        },
     };
     let added = Store::new(folder).add_job(&job, 1, Timestamp(at(SLOT).0 - 60_000));
     added.expect("kept").expect("there is room");

@@ -27,7 +27,7 @@ impl Reality {
             Destination::Known(Box::new(projects::reference(&folder)))
         };
         match look {
-            Look::Examine { call, touches } => {
+            Look::Examine { call, touches, .. } => {
                 let facts = Facts {
                     workspace: gate::wants(policy, &touches).workspace.as_ref().map(known),
                     ..self.facts(policy, &touches)
