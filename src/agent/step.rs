@@ -113,13 +113,13 @@ pub fn step(state: &State, policy: &Policy) -> Decision {
     if let Some(effect) = checkpoints::due(state, policy) {
         return perform(effect);
     }
-    if let Some(decision) = workspaces::due(state) {
-        return decision;
-    }
     if let Some(errand) = state.errand.as_ref().filter(|errand| !errand.running) {
         return perform(Effect::Cron {
             errand: errand.clone(),
         });
+    }
+    if let Some(decision) = workspaces::due(state) {
+        return decision;
     }
     match &state.turn {
         Some(turn) if turn.interrupted => go_on_alone(state, policy),

@@ -14,7 +14,7 @@ use crate::gate::Approved;
 pub fn due(state: &State) -> Option<Decision> {
     let workspace = state.moving.as_ref().filter(|_| is_between_rounds(state))?;
     let checkpoints = &state.checkpoints;
-    if checkpoints.is_unsettled() || checkpoints.wish.is_some() {
+    if checkpoints.is_unsettled() || checkpoints.wish.is_some() || state.errand.is_some() {
         return Some(Decision::Wait);
     }
     Some(Decision::Record(Box::new(Event::WorkspaceSwitched {
