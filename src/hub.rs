@@ -2,6 +2,8 @@
 //!
 //! It holds no truth of its own: which sessions are awake is all that it knows, and losing that loses nothing.
 
+/// Sessions that wait for a yes or no.
+mod asking;
 /// What becomes of a chat whose session's journal is damaged.
 mod damaged;
 /// Journals into the database.
@@ -387,7 +389,7 @@ impl Hub {
             Said::Command(ChatCommand::Approve { code, .. } | ChatCommand::Deny { code, .. })
                 if !code.is_empty() =>
             {
-                if let Some(session) = self.surface.store.session_asking(chat, code)? {
+                if let Some(session) = self.asking_for(chat, code)? {
                     return Ok((session, message));
                 }
             }
@@ -402,7 +404,7 @@ impl Hub {
         }
         let store = &self.surface.store;
         let asking = match command::answers_unnamed(&message) {
-            true => store.asking(chat)?,
+            true => self.asking(chat)?,
             false => Vec::new(),
         };
         let session = match (store.active_session(chat)?, asking.first()) {
