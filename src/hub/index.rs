@@ -28,6 +28,10 @@ impl Hub {
         }
         self.surface.store.check()?;
         let known = self.surface.store.known()?;
+        // A name that a dead process gave may not be on disk yet: a loss of power would leave a session without a journal.
+        File::open(&self.sessions_dir)
+            .and_then(|folder| folder.sync_all())
+            .map_err(fail)?;
         let mut damaged = Vec::new();
         for entry in entries {
             let path = entry.map_err(fail)?.path();

@@ -267,7 +267,7 @@ async fn a_session_of_1_000_rounds_asks_the_model_within_200_ms() {
     fs::create_dir_all(&folder).expect("a folder");
     program.config(
         "limits.toml",
-        "rounds_max = 2000\nturn_minutes_max = 100000000\n",
+        "rounds_max = 2000\nturn_seconds_max = 10000000000\n",
     );
     long_session(
         &folder.join("long.jsonl"),

@@ -221,7 +221,7 @@ impl History {
                 biased;
                 () = self.reality.speaks.notified() => {}
                 // Derived rows wait a second before they are tried again.
-                () = tokio::time::sleep(MENDED_AFTER), if self.fate.is_full() => {
+                () = self.breaks() => {
                     self.disk_failed();
                 }
                 () = hub.rest() => {
@@ -233,6 +233,16 @@ impl History {
             }
         }
         Err("it goes round in circles".into())
+    }
+
+    /// Returns when the disk has been broken for a while.
+    async fn breaks(&self) {
+        loop {
+            tokio::time::sleep(MENDED_AFTER).await;
+            if self.fate.is_full() {
+                return;
+            }
+        }
     }
 
     /// Whether there is something left to do once all is quiet: by the clock, or since the disk works again.
