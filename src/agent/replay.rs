@@ -73,9 +73,26 @@ impl Today {
         }
         self.turn_switch(state, event);
         match judge(state, &self.policy, event) {
+            Match::Different(_) if self.was_looking(state, before, event) => Match::Same,
             Match::Different(now) => self.with_settings_of_then(state, event, now),
             found => found,
         }
+    }
+
+    /// Whether it answers a look that was decided before messages came which were taken while it was looked.
+    fn was_looking(&self, state: &State, before: &Event, event: &Event) -> bool {
+        if !matches!(before, Event::MessageReceived { .. }) {
+            return false;
+        }
+        let mut then = state.clone();
+        while then.unread.pop_back().is_some() {
+            if let Decision::Look(look) = step(&then, &self.policy)
+                && looked(&look, event) == Match::Same
+            {
+                return true;
+            }
+        }
+        false
     }
 
     /// The write switch as the verdict on this call says that it was.
