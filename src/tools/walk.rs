@@ -10,7 +10,7 @@ use ignore::types::{Types, TypesBuilder};
 use std::path::{Path, PathBuf};
 
 /// A walk stops here, and says so.
-pub const WALK_FILES_MAX: usize = 50_000;
+pub const WALK_FILES_MAX: usize = 100_000;
 
 /// Where to look, and for which names.
 pub struct Walk {

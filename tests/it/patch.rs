@@ -1039,3 +1039,21 @@ fn takes_little_time_for_a_patch_of_50_files() {
     );
     assert!(planned.as_millis() < if cfg!(debug_assertions) { 2_000 } else { 50 });
 }
+
+/// What one call holds in memory does not grow with the repository.
+#[tokio::test]
+async fn takes_no_more_than_50_megabytes_of_files_in_one_call() {
+    let bench = bench();
+    let text = format!("zero\n{}", "a line\n".repeat(1_300_000));
+    let edit = |i: usize| {
+        bench.write(&format!("{i}.txt"), &text);
+        json!({"path": format!("{i}.txt"), "search": "zero\n", "replace": "one\n"})
+    };
+    let edits: Vec<_> = (0..6).map(edit).collect();
+    let refused = bench.failed("apply_patch", json!({"edits": edits})).await;
+    assert!(
+        refused.contains("more than 50000000 bytes together"),
+        "{refused}"
+    );
+    assert_eq!(bench.read("0.txt"), text.as_bytes());
+}

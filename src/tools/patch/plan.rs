@@ -4,6 +4,10 @@ use super::{Args, Change, Script, Step, hunks, replace, unified};
 use crate::agent::event::{Expectation, ExpectedFile};
 use crate::tools::encoding::{Encoding, decode, encode};
 use crate::world::workspace::{FileMode, Standing, Swap, Workspace, digest_of};
+use std::sync::Arc;
+
+/// Of all files of one patch, as they are: all of them are held at once, each up to four times.
+pub const FILES_BYTES_MAX: usize = 50_000_000;
 
 /// Files before and after, and what was overlooked to make the patch fit.
 #[derive(Debug)]
@@ -28,7 +32,8 @@ pub struct Planned {
 #[derive(Debug, Clone)]
 pub struct Content {
     pub text: String,
-    pub bytes: Vec<u8>,
+    /// Shared, for a file can be large.
+    pub bytes: Arc<[u8]>,
     encoding: Encoding,
     mode: FileMode,
 }
@@ -72,6 +77,7 @@ pub fn plan(args: &Args, workspace: &Workspace) -> Result<Plan, String> {
     let mut desk = Desk {
         workspace,
         files: Vec::new(),
+        bytes: 0,
         remarks: script.remarks,
     };
     let mut errors = Vec::new();
@@ -97,6 +103,8 @@ pub fn plan(args: &Args, workspace: &Workspace) -> Result<Plan, String> {
 struct Desk<'a> {
     workspace: &'a Workspace,
     files: Vec<Planned>,
+    /// Read so far.
+    bytes: usize,
     remarks: Vec<String>,
 }
 
@@ -167,15 +175,21 @@ impl Desk<'_> {
         Ok(self.files.len() - 1)
     }
 
-    fn read(&self, place: &str) -> Result<Content, String> {
+    fn read(&mut self, place: &str) -> Result<Content, String> {
         let (bytes, mode) = self
             .workspace
             .read_bytes(place)
             .map_err(|e| e.to_string())?;
+        self.bytes += bytes.len();
+        if self.bytes > FILES_BYTES_MAX {
+            return Err(format!(
+                "the files of this patch have more than {FILES_BYTES_MAX} bytes together; patch fewer of them in one call"
+            ));
+        }
         let (text, encoding) = decode(place, &bytes)?;
         Ok(Content {
             text,
-            bytes,
+            bytes: bytes.into(),
             encoding,
             mode: FileMode::Exactly(mode),
         })
@@ -197,7 +211,7 @@ impl Desk<'_> {
         }
         file.after = Some(Content {
             text: content.to_owned(),
-            bytes: Vec::new(),
+            bytes: Arc::default(),
             encoding: Encoding::Utf8,
             mode: match executable {
                 true => FileMode::Executable,
@@ -229,7 +243,7 @@ impl Desk<'_> {
             .retain(|file| file.before.is_some() || file.after.is_some());
         for file in &mut self.files {
             if let Some(after) = &mut file.after {
-                after.bytes = encode(&file.path, &after.text, after.encoding)?;
+                after.bytes = encode(&file.path, &after.text, after.encoding)?.into();
             }
             let (before, after) = (&file.before, &file.after);
             if before.as_ref().map(|c| &c.bytes) == after.as_ref().map(|c| &c.bytes) {

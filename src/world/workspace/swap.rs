@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 /// What stands at a path whose last part is not followed. The place is the one name of the file, relative to the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +45,8 @@ pub enum Mode {
 #[derive(Debug, Clone)]
 pub struct Swap {
     pub path: String,
-    pub before: Option<(Vec<u8>, Mode)>,
-    pub after: Option<(Vec<u8>, Mode)>,
+    pub before: Option<(Arc<[u8]>, Mode)>,
+    pub after: Option<(Arc<[u8]>, Mode)>,
 }
 
 /// A staged file, and where it belongs.
