@@ -42,7 +42,7 @@ pub fn is_between_rounds(state: &State) -> bool {
 
 /// What comes of a call that goes elsewhere: first it is known what this round changed here.
 pub fn go(state: &State, policy: &Policy, approved: &Approved<Call>) -> Decision {
-    if state.checkpoints.running {
+    if state.checkpoints.running || state.errand.is_some() {
         return Decision::Wait;
     }
     if state.checkpoints.open.is_some() {
