@@ -74,12 +74,15 @@ async fn a_run_that_is_to_be_resumed_goes_on_after_kill_9_and_its_history_says_s
     .await;
     cron(&served, &["run", "1"]).await;
     assert_eq!(served.hears().await.text, "⏰ Schedule 1: water the plants");
-    while model.requests().is_empty() {
+    let asked = |event: &Event| matches!(event, Event::ModelAsked { .. });
+    while served.happened(asked) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     killed(&mut served).await;
-    assert!(served.hears().await.text.contains("interrupted"));
-    assert!(served.hears().await.text.contains("Going on"));
+    let told = served.hears().await.text;
+    assert!(told.contains("interrupted"), "{told}");
+    let told = served.hears().await.text;
+    assert!(told.contains("Going on"), "{told}");
     assert_eq!(served.hears().await.text, "Watered.");
     until_history(&served, "SELECT 1 FROM cron_runs WHERE outcome = 'done'").await;
     let history = cron(&served, &["history", "1"]).await;

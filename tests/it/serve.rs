@@ -148,9 +148,13 @@ impl Served {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, heard)
-            .await
-            .expect("a message")
+        let heard = tokio::time::timeout(PATIENCE, heard).await;
+        heard.unwrap_or_else(|_| {
+            let log = self.log.lock().expect("no panic").clone();
+            let all = journals(&self.program.data());
+            let all: Vec<_> = all.iter().map(fs::read_to_string).collect();
+            panic!("no message came\n{log}\n{all:?}")
+        })
     }
 
     /// The person writes something: WhatsApp takes messages within 24 hours after that.
