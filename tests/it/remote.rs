@@ -380,12 +380,16 @@ async fn shows_the_token_to_no_other_process() {
     forge.arrived().await;
     let mut seen = 0;
     for entry in fs::read_dir("/proc").expect("/proc").flatten() {
-        for name in ["cmdline", "environ"] {
-            let text = fs::read(entry.path().join(name)).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text);
-            seen +=
-                usize::from(text.contains("git-receive-pack") || text.contains(&forge.remote()));
-            assert!(!text.contains(TOKEN), "{}: {name}", entry.path().display());
+        let read = |name: &str| {
+            let bytes = fs::read(entry.path().join(name)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let (comm, shown) = (read("comm"), read("cmdline") + &read("environ"));
+        let about_us = shown.contains("git-receive-pack") || shown.contains(&forge.remote());
+        seen += usize::from(about_us);
+        // Servers of other tests have the token where their person put it: in their environment.
+        if about_us || comm.starts_with("git") {
+            assert!(!shown.contains(TOKEN), "{}: {comm}", entry.path().display());
         }
     }
     assert!(seen > 0, "git was running");
