@@ -251,17 +251,20 @@ fn long_option(spec: &ProgramSpec, word: &Word, rest: &[Word], reading: &mut Rea
 /// `-abc`: flags one by one, until one that takes the rest as its value.
 fn cluster(spec: &ProgramSpec, word: &Word, rest: &[Word], reading: &mut Reading<'_>) -> Step {
     let dash = &word.text[..1];
-    let mut inline = false;
+    let (mut inline, mut flags) = (false, BTreeSet::new());
     for (at, letter) in word.text.char_indices().skip(1) {
+        if flags.contains(&letter) {
+            continue; // said twice, it is said
+        }
         let name = format!("{dash}{letter}");
         let after = at + letter.len_utf8();
-        let attached = (after < word.text.len()).then(|| word.tail(after));
+        let attached = || (after < word.text.len()).then(|| word.tail(after));
         match spec.options.get(&name).map(|opt| opt.takes) {
             None if spec.numbers && letter.is_ascii_digit() => {}
             None => {
                 reading.options.push(name);
                 unknown(spec, &word.text, reading);
-                suspect(spec, dash, attached, rest, reading);
+                suspect(spec, dash, attached(), rest, reading);
                 return Step::Took(0);
             }
             Some(Takes::Nothing) => note(spec, &name, reading),
@@ -269,8 +272,9 @@ fn cluster(spec: &ProgramSpec, word: &Word, rest: &[Word], reading: &mut Reading
                 note(spec, &name, reading);
                 inline = true;
             }
-            Some(_) => return take(spec, &name, attached, rest, reading),
+            Some(_) => return take(spec, &name, attached(), rest, reading),
         }
+        flags.insert(letter);
     }
     if inline { Step::Inline } else { Step::Took(0) }
 }
