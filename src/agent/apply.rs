@@ -458,10 +458,7 @@ fn interrupt(
         let Some(front) = state.outbox.front_mut() else {
             return illegal("nothing was being sent");
         };
-        front.sending = false;
-        if !front.text.starts_with(&mark) {
-            front.text.insert_str(0, &mark);
-        }
+        front.repeat(&mark);
     }
     let Some(turn) = &mut state.turn else {
         return Ok(());

@@ -234,11 +234,10 @@ fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
 /// Whether its message has not even been tried since, so that a yes was meant for something else: the answer before, sent
 /// twice. One that was on its way when the process died may have been seen. A flag answers everything.
 fn is_unseen(state: &State, message: &Inbound, question: &Question) -> bool {
-    let again = say(state, "repeated", &[]);
     let waits = |outgoing: &Outgoing| {
         outgoing.approval.as_ref() == Some(&question.approval)
             && !outgoing.sending
-            && !outgoing.text.starts_with(&again)
+            && !outgoing.repeated
     };
     message.via != Via::Flag && state.outbox.iter().any(waits)
 }

@@ -217,6 +217,18 @@ pub struct Outgoing {
     pub attempts: u32,
     /// When to try again, after it failed.
     pub due: Option<Timestamp>,
+    /// It may have gone out before, and says so.
+    pub repeated: bool,
+}
+
+impl Outgoing {
+    /// Puts it back into the queue as one that may have gone out; `mark` goes before its text, once.
+    pub fn repeat(&mut self, mark: &str) {
+        self.sending = false;
+        if !std::mem::replace(&mut self.repeated, true) {
+            self.text.insert_str(0, mark);
+        }
+    }
 }
 
 impl State {

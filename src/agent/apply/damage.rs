@@ -31,10 +31,8 @@ pub(super) fn lose_tail(state: &mut State, lost: Lost<'_>) {
     }
     let repeated = state.texts.say("repeated", &[]);
     for message in &mut state.outbox {
-        (message.sending, message.due) = (false, None);
-        if !message.text.starts_with(&repeated) {
-            message.text.insert_str(0, &repeated);
-        }
+        message.due = None;
+        message.repeat(&repeated);
     }
     if let Some(turn) = &mut state.turn {
         match &mut turn.phase {

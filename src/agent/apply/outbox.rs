@@ -15,6 +15,7 @@ pub(super) fn say(state: &mut State, kind: OutgoingKind, text: String, approval:
         sending: false,
         attempts: 0,
         due: None,
+        repeated: false,
     });
 }
 
