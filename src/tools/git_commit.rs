@@ -39,7 +39,6 @@ pub const TOOL: Tool = Tool {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// Such as `fix(cart): round the discount`
     #[schemars(length(min = 1))]
     message: String,
 }

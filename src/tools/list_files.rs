@@ -33,7 +33,6 @@ pub const TOOL: Tool = Tool {
 #[serde(deny_unknown_fields)]
 struct Args {
     path: Option<String>,
-    /// `*.rs` or `src/**/*.py`
     glob: Option<String>,
 }
 

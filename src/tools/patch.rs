@@ -34,7 +34,7 @@ const HUNKS_MAX: usize = 2_000;
 pub struct Args {
     #[schemars(length(min = 1))]
     pub edits: Option<Vec<Edit>>,
-    /// Instead of edits: a unified diff, or `*** Begin Patch` with Add, Update, Delete File
+    /// Instead of edits: a unified diff or a `*** Begin Patch` envelope
     #[schemars(length(min = 1))]
     pub patch: Option<String>,
 }
@@ -46,7 +46,6 @@ pub struct Edit {
     /// Exact text, once in the file; whole lines are best
     #[schemars(length(min = 1))]
     pub search: String,
-    /// May be empty
     pub replace: String,
 }
 

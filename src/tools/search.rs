@@ -42,7 +42,6 @@ pub const TOOL: Tool = Tool {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// Regular expression, line by line
     #[schemars(length(min = 1))]
     pattern: String,
     literal: Option<bool>,

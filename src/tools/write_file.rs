@@ -26,7 +26,6 @@ pub const TOOL: Tool = Tool {
 struct Args {
     path: String,
     content: String,
-    /// Needed where the file exists
     overwrite: Option<bool>,
 }
 

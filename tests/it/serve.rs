@@ -201,6 +201,18 @@ async fn an_open_question_survives_kill_9_and_its_answer_works() {
     assert_eq!(proof.expect("the proof"), "ran\n");
 }
 
+/// The promise about size, with schedules offered.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_request_of_a_served_chat_is_small() {
+    let model = FakeModel::recorded(vec![says("Hello.")]).await;
+    let mut served = Served::start(&model).await;
+    assert_eq!(served.says("wamid.1", "hello").await, 200);
+    assert_eq!(served.hears().await.text, "Hello.");
+    let first = model.requests()[0].to_string();
+    assert!(first.contains("create_cron"));
+    assert!(first.len() < 8_000, "{} bytes", first.len());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_in_doubt_is_asked_about_and_not_run_again_by_itself() {
     let command = "echo ran >> proof.txt; sleep 1";
