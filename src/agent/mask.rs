@@ -14,9 +14,9 @@ const MASKED: &str = "[masked]";
 /// Shorter values would mask ordinary words.
 const VALUE_BYTES_MIN: usize = 8;
 
-/// Tokens of well-known services, private keys, credentials in addresses and headers. The named part is what is hidden.
+/// Tokens of well-known services and private keys. ASCII's own idea of a word keeps the automaton small and quick.
 static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
-    let shapes = [
+    let tokens = [
         r"\bgh[pousr]_[A-Za-z0-9]{20,}",
         r"\bgithub_pat_[A-Za-z0-9_]{20,}",
         r"\bgl(?:pat|ptt|dt|rt|soat|cbt|ft|agent)-[A-Za-z0-9_-]{20,}",
@@ -36,22 +36,25 @@ static SHAPES: LazyLock<Regex> = LazyLock::new(|| {
         r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
         r"\bAIza[0-9A-Za-z_-]{35}",
         r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
+    ];
+    let keys = [
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.)*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
         // The rest of one whose beginning was cut off.
         r"(?:[A-Za-z0-9+/=]+\r?\n)+-----END [A-Z ]*PRIVATE KEY-----",
     ];
-    Regex::new(&shapes.join("|")).expect("BUG: the shapes are a valid expression, a test says so")
+    let shapes = format!("(?-u:{})|{}", tokens.join("|"), keys.join("|"));
+    Regex::new(&shapes).expect("BUG: the shapes are a valid expression, a test says so")
 });
 
 /// `https://user:password@host`, `Authorization: Bearer …`, `"x-api-key": "…"`: only the secret part goes.
 static EMBEDDED: LazyLock<Regex> = LazyLock::new(|| {
-    let address = r"(?P<address>://[^/\s:@]*:)[^\s/]+@";
+    let address = r"(?P<address>://[^/\x00-\x20:@]*:)[^\x00-\x20/]+@";
     let is = r"['\x22]?\s*[:=]\s*['\x22]?";
     let scheme = format!(r"authorization{is}(?:bearer|basic|token)\s+");
     let key = format!(
         r"\b(?:x-api-key|api-key|x-auth-token|private-token|aws_secret_access_key|aws_session_token){is}"
     );
-    let header = format!(r"(?P<header>(?i:{scheme}|{key}))[^\s'\x22]{{4,}}");
+    let header = format!(r"(?P<header>(?i-u:{scheme}|{key}))[^\x00-\x20'\x22]{{4,}}");
     let shapes = format!("{address}|{header}");
     Regex::new(&shapes).expect("BUG: the shapes are a valid expression, a test says so")
 });
