@@ -71,6 +71,7 @@ pub fn assemble(
         outline: limits.outline(),
         desk: desk(settings),
         offers: Offers::default(),
+        started: std::sync::Once::new(),
     };
     let shutdown = CancellationToken::new();
     let world = Arc::new(world);

@@ -4,7 +4,7 @@
 //! server, the signed webhooks, the gate, the journal, git, the broken project and its tests are real.
 
 use super::assemble::{Assembly, assemble, project_workspace};
-use super::{CliError, Exit, audit, block_on, log_to_stderr, serve};
+use super::{CliError, Exit, audit, block_on_for_many, log_to_stderr, serve};
 use crate::agent::event::{CallId, EndReason, Event, OutgoingKind};
 use crate::agent::texts::Texts;
 use crate::config::{Settings, WhatsApp};
@@ -65,7 +65,7 @@ impl Demo {
             .prefix("journeyman-demo-")
             .tempdir()
             .map_err(failed("make a folder"))?;
-        let played = block_on(self.play(folder.path()))??;
+        let played = block_on_for_many(self.play(folder.path()))??;
         let Some(exit) = played else {
             println!("\nStopped; {} is removed.", folder.path().display());
             return Ok(Exit::Interrupted);

@@ -225,10 +225,24 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
     }
 }
 
-/// Runs `work` on a small runtime, and lets nothing of it linger.
+/// Runs `work` for one session, on this thread alone: a second one would only be woken for what the first one waits for.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    finish(tokio::runtime::Builder::new_current_thread(), work)
+}
+
+/// The same for many sessions: while one writes to a slow disk, others go on.
+fn block_on_for_many<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2);
+    finish(runtime, work)
+}
+
+/// Runs `work` to its end, and lets nothing of it linger.
+fn finish<T>(
+    mut runtime: tokio::runtime::Builder,
+    work: impl Future<Output = T>,
+) -> Result<T, CliError> {
+    let runtime = runtime
         .enable_all()
         .build()
         .map_err(|error| CliError::Failed(format!("start the runtime: {error}")))?;

@@ -1,7 +1,7 @@
 //! `journeyman serve`: the server, until SIGTERM or Ctrl-C.
 
 use super::assemble::{Assembly, assemble, model, project_workspace};
-use super::{CliError, Exit, block_on, log_to_stderr};
+use super::{CliError, Exit, block_on_for_many, log_to_stderr};
 use crate::config::Settings;
 use crate::doors::schedule::Ticker;
 use crate::doors::server;
@@ -19,7 +19,7 @@ pub fn run(settings: Settings) -> Result<Exit, CliError> {
     }
     let (model, workspace) = (model(&settings)?, project_workspace(&settings)?);
     workspace(&|| None).map_err(CliError::Use)?;
-    block_on(async {
+    block_on_for_many(async {
         let Assembly {
             hub,
             shutdown,

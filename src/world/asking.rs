@@ -6,6 +6,7 @@ use crate::gate::Destination;
 use crate::tools::{self, Kit};
 use crate::world::model::{ModelError, Request};
 use crate::world::projects::Projects;
+use crate::world::trim;
 use crate::world::workspace::Workspace;
 use serde_json::value::RawValue;
 use std::sync::{Arc, OnceLock};
@@ -30,6 +31,7 @@ impl World {
         let Some(answered) = scene.cancel.run_until_cancelled(asked).await else {
             return stopped(request.round);
         };
+        self.started.call_once(trim::forget_start);
         match answered {
             Ok(answer) => Event::ModelAnswered {
                 round: request.round,

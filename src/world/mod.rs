@@ -113,6 +113,8 @@ pub struct World {
     pub desk: Desk,
     /// The wire form of the tools, for reading only and for all.
     pub offers: Offers,
+    /// Done once the first answer came: the start is over.
+    pub started: std::sync::Once,
 }
 
 /// Where one session's effects happen.

@@ -1,54 +1,76 @@
-//! Gives the memory of a start back: pages of code that ran once and may never run again.
+//! Gives the memory of a start back: pages of the program's file that were read once and may never be again.
 //!
-//! An idle server is mostly such pages, for the kernel maps 64 kB around each first use. They stay in the file and in the
+//! A small process is mostly such pages, for the kernel maps 64 kB around each first use. They stay in the file and in the
 //! kernel's cache; what is needed after all is mapped again where it is used. Touches nothing that was ever written to.
 
 use nix::libc;
-use std::fs;
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
 
-/// Lets go of the code of this program and its libraries. Where that cannot be done, nothing happens.
+/// Lets go of the code and the constants of this program and its libraries. Where that cannot be done, nothing happens.
 pub fn forget_start() {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    for (start, bytes) in maps.lines().filter_map(code) {
-        // SAFETY: the range is a private mapping of a file that nobody may write to, as the kernel has just said, so its
-        // pages are those of the file: dropping them changes no byte that anyone reads.
-        unsafe { libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_DONTNEED) };
-    }
+    // SAFETY: the callback reads what it is given, for as long as it is given it, and does not unwind.
+    unsafe { libc::dl_iterate_phdr(Some(forget), std::ptr::null_mut()) };
 }
 
-/// Where a line of the map says that code of a file is: its start, and its length in bytes.
-fn code(line: &str) -> Option<(usize, usize)> {
-    let mut words = line.split_ascii_whitespace();
-    let (range, rights) = (words.next()?, words.next()?);
-    let is_file = words.nth(3).is_some_and(|path| path.starts_with('/'));
-    if rights != "r-xp" || !is_file {
+/// Lets go of one loaded object.
+extern "C" fn forget(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
+    // SAFETY: glibc and musl hand over a valid object, with as many headers as it says.
+    let (info, headers) = unsafe {
+        let info = &*info;
+        let count = usize::from(info.dlpi_phnum);
+        (info, std::slice::from_raw_parts(info.dlpi_phdr, count))
+    };
+    let page = 4096; // of the smallest that Linux has; where pages are larger, the kernel refuses what does not fit
+    for range in headers.iter().filter_map(|header| unwritten(header, page)) {
+        let start = info.dlpi_addr as usize + range.start;
+        // SAFETY: a private mapping of a file that nobody may write to and that the loader left as it is in the file:
+        // dropping its pages changes no byte that anyone reads.
+        unsafe { libc::madvise(start as *mut c_void, range.len(), libc::MADV_DONTNEED) };
+    }
+    0
+}
+
+/// The whole pages of what is mapped as it stands in the file, relative to where the object is. What may be written, or
+/// was until the loader had relocated it, is none of that.
+fn unwritten(header: &libc::Elf64_Phdr, page: usize) -> Option<Range<usize>> {
+    if header.p_type != libc::PT_LOAD || header.p_flags & libc::PF_W != 0 {
         return None;
     }
-    let (start, end) = range.split_once('-')?;
-    let number = |digits| usize::from_str_radix(digits, 16).ok();
-    let (start, end) = (number(start)?, number(end)?);
-    Some((start, end.checked_sub(start)?))
+    let start = (header.p_vaddr as usize).next_multiple_of(page);
+    let end = (header.p_vaddr + header.p_filesz) as usize / page * page;
+    (start < end).then_some(start..end)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    fn header(kind: u32, flags: u32, start: u64, bytes: u64) -> libc::Elf64_Phdr {
+        libc::Elf64_Phdr {
+            p_type: kind,
+            p_flags: flags,
+            p_offset: 0,
+            p_vaddr: start,
+            p_paddr: start,
+            p_filesz: bytes,
+            p_memsz: bytes,
+            p_align: 4096,
+        }
+    }
 
     #[test]
-    fn only_code_of_files_is_let_go_of() {
-        let text = "55d0c0a00000-55d0c0b00000 r-xp 01686000 fe:00 1 /usr/bin/a program";
-        assert_eq!(code(text), Some((0x55d0_c0a0_0000, 0x10_0000)));
-        for other in [
-            "55d0c0a00000-55d0c0b00000 r--p 01686000 fe:00 1 /usr/bin/program",
-            "55d0c0a00000-55d0c0b00000 rw-p 01686000 fe:00 1 /usr/bin/program",
-            "55d0c0a00000-55d0c0b00000 rwxp 01686000 fe:00 1 /usr/bin/program",
-            "55d0c0a00000-55d0c0b00000 r-xs 01686000 fe:00 1 /usr/bin/program",
-            "7ffd1a5f0000-7ffd1a5f2000 r-xp 00000000 00:00 0 [vdso]",
-            "7ffd1a5f0000-7ffd1a5f2000 r-xp 00000000 00:00 0",
-            "nonsense",
-        ] {
-            assert_eq!(code(other), None, "{other}");
-        }
+    fn only_whole_pages_that_nobody_writes_are_let_go_of() {
+        let (read, write, run) = (libc::PF_R, libc::PF_W, libc::PF_X);
+        let range = |kind, flags| unwritten(&header(kind, flags, 0x1800, 0x3000), 4096);
+        assert_eq!(range(libc::PT_LOAD, read | run), Some(0x2000..0x4000));
+        assert_eq!(range(libc::PT_LOAD, read), Some(0x2000..0x4000));
+        assert_eq!(range(libc::PT_LOAD, read | write), None);
+        assert_eq!(range(libc::PT_GNU_RELRO, read), None);
+        assert_eq!(range(libc::PT_TLS, read), None);
+        let small = header(libc::PT_LOAD, read, 0x1800, 0x900);
+        assert_eq!(unwritten(&small, 4096), None);
     }
 
     #[test]
