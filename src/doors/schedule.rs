@@ -8,6 +8,7 @@ use crate::agent::limits::Limits;
 use crate::agent::texts::Texts;
 use crate::hub::{DeliverError, Delivered, Hub};
 use crate::schedule::Schedule;
+use crate::schedule::jitter;
 use crate::schedule::misfire::{Catching, Misfire, ON_TIME, due};
 use crate::schedule::wish::shown_in;
 use crate::world::clock;
@@ -97,8 +98,9 @@ impl Ticker {
             begun.push(run.job);
             let lost = match run.outcome.as_str() {
                 "running" => !self.store().has_seen(&job.what.chat, &message_id(&run))?,
-                // It would have begun at once; one that somebody asked for while nothing ran, or that waits for another, not.
-                _ => first && !run.is_by_hand(),
+                // It would have begun at once; one that somebody asked for while nothing ran, that waits for another or for
+                // its own moment, not.
+                _ => first && !run.is_by_hand() && begins(&job, &run) <= instant(now),
             };
             if lost && self.fresh {
                 self.store().run_cut_short(&run)?;
@@ -249,8 +251,11 @@ impl Ticker {
             if busy.contains(&run.job) {
                 continue;
             }
-            if let Some(job) = self.store().job(run.job)? {
-                busy.push(job.id);
+            let Some(job) = self.store().job(run.job)? else {
+                continue;
+            };
+            busy.push(job.id);
+            if begins(&job, run) <= instant(now) {
                 self.deliver(&job, run, now).await?;
             }
         }
@@ -261,7 +266,7 @@ impl Ticker {
         if job.state == "deleted" {
             return self.end(run, "missed", 0, None, now);
         }
-        if instant(now) - instant(run.slot) > latest(job, run) {
+        if instant(now) - begins(job, run) > latest(job, run) {
             let slot = shown_in(&job.what.timezone, run.slot.0);
             let values = [("id", &*job.id.to_string()), ("slot", &slot)];
             let notice = notice_of(run, "late", self.texts.say("cron_late", &values));
@@ -348,6 +353,12 @@ fn notice_of(run: &Run, kind: &str, text: String) -> Notice {
         kind: kind.to_owned(),
         text,
     }
+}
+
+/// When a claimed run begins.
+fn begins(job: &Job, run: &Run) -> DateTime<Utc> {
+    let minutes = job.what.terms.jitter.filter(|_| !run.is_by_hand());
+    instant(run.slot) + jitter::delay(job.id, run.slot.0, minutes.unwrap_or_default())
 }
 
 /// How late a claimed run may begin: one that skips what it misses does so here, too.

@@ -9,6 +9,8 @@
 mod fields;
 /// What comes next, across changes of the clock.
 mod firing;
+/// Starts that are spread.
+pub mod jitter;
 /// What is due after a time without a look.
 pub mod misfire;
 /// What can be wanted of schedules.

@@ -73,6 +73,10 @@ pub struct Terms {
     #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(2..=20_160))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_minutes: Option<u32>,
+    /// Minutes over which the starts are spread: each begins at its time or up to so much later
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(1..=60))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<u32>,
     /// What becomes of a run that a dead process left: told to the chat, or gone on with where nothing is in doubt
     /// [default: `resume` in config/settings.toml]
     #[arg(long, value_enum)]
@@ -264,6 +268,10 @@ fn term(order: &mut Order, name: &str, value: &str) -> Option<bool> {
             terms.late_minutes = number().filter(|late| (2..=20_160).contains(late));
             terms.late_minutes.is_some()
         }
+        "jitter" => {
+            terms.jitter = number().filter(|jitter| *jitter <= 60);
+            terms.jitter.is_some()
+        }
         "rounds" => {
             terms.rounds = number();
             terms.rounds.is_some()
@@ -356,12 +364,13 @@ mod tests {
     #[test]
     fn terms_stand_between_schedule_and_message() {
         let order = added(
-            "add @daily tz=Europe/Madrid misfire=all late=60 rounds=5 minutes=10 cents=50 interrupted=resume do it",
+            "add @daily tz=Europe/Madrid misfire=all late=60 jitter=15 rounds=5 minutes=10 cents=50 interrupted=resume do it",
         );
         assert_eq!(order.timezone.as_deref(), Some("Europe/Madrid"));
         let expected = Terms {
             misfire: Misfire::All,
             late_minutes: Some(60),
+            jitter: Some(15),
             interrupted: Some(Interrupted::Resume),
             rounds: Some(5),
             minutes: Some(10),
@@ -381,6 +390,7 @@ mod tests {
             ("add @daily", Unclear::Message),
             ("add @daily tz=UTC", Unclear::Message),
             ("add @daily rounds=0 x", Unclear::Term("rounds=0".into())),
+            ("add @daily jitter=61 x", Unclear::Term("jitter=61".into())),
             (
                 "add @daily misfire=never x",
                 Unclear::Term("misfire=never".into()),

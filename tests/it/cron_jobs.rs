@@ -5,9 +5,10 @@ use crate::program::{Program, Run as Ended};
 use crate::support::{CHAT, OWNER, Rig, call, calls, run_command, says, texts};
 use journeyman::agent::event::{Event, Timestamp};
 use journeyman::doors::schedule::Ticker;
+use journeyman::schedule::jitter::delay;
 use journeyman::schedule::misfire::Misfire;
 use journeyman::schedule::wish::Terms;
-use journeyman::world::store::cron::{Claim, JobState, NewJob, Run};
+use journeyman::world::store::cron::{Change, Claim, JobState, NewJob, Run};
 use journeyman::world::store::{Store, StoreError};
 use serde_json::{Value, json};
 use std::fs;
@@ -121,6 +122,41 @@ async fn a_slot_runs_once_in_a_session_of_its_own_and_again_after_no_restart() {
     until_ended(&rig, &mut second, "2026-11-24T08:00:00Z").await;
     assert_eq!(outcomes(&rig), ["done", "done"]);
     assert_eq!(rig.journals().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spread_start_waits_for_its_moment_also_after_a_restart_and_by_hand_for_nothing() {
+    let mut rig = Rig::new(&[says("Watered."), says("Watered again.")]);
+    let mut job = daily_at_nine("water the plants");
+    job.terms.jitter = Some(60);
+    let id = add(&rig, &job);
+    let slot = at("2026-11-23T08:00:00Z");
+    let moment = slot.0 + delay(id, slot.0, 60).num_milliseconds();
+    assert!(
+        moment > slot.0 + 60_000,
+        "the test needs a moment to wait for"
+    );
+    let mut first = ticker(&rig);
+    for now in [slot.0 + 1_000, moment - 1] {
+        first.tick(Timestamp(now)).await.expect("a tick");
+        assert_eq!(outcomes(&rig), ["claimed"]);
+    }
+    rig.restart().await;
+    let mut second = ticker(&rig);
+    second.tick(Timestamp(moment - 1)).await.expect("a tick");
+    assert_eq!(outcomes(&rig), ["claimed"], "it goes on waiting");
+    let now = serde_json::to_value(Timestamp(moment)).expect("an instant");
+    until_ended(&rig, &mut second, now.as_str().expect("an instant")).await;
+    assert_eq!(outcomes(&rig), ["done"]);
+    let runs = store(&rig).runs(None, 1).expect("the runs");
+    assert_eq!((runs[0].slot, runs[0].interruptions), (slot, 0));
+    let by_hand = Change::Run { id, owner: None };
+    let later = Timestamp(moment + 60_000);
+    let run = store(&rig).change_once("by hand", &by_hand, later);
+    run.expect("claimed");
+    let now = serde_json::to_value(Timestamp(later.0 + 1)).expect("an instant");
+    until_ended(&rig, &mut second, now.as_str().expect("an instant")).await;
+    assert_eq!(outcomes(&rig), ["done", "done"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,8 @@ use crate::support::{PATIENCE, journals};
 use journeyman::agent::event::Event;
 use nix::sys::signal::Signal;
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The command line beside the server.
@@ -58,11 +60,18 @@ async fn killed(served: &mut Served) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_to_be_resumed_goes_on_after_kill_9_and_its_history_says_so() {
-    let slow = |_: &serde_json::Value| {
-        std::thread::sleep(Duration::from_millis(1_500));
-        says("Watered.")
+    let gone = Arc::new(AtomicBool::new(false));
+    let model = {
+        let gone = gone.clone();
+        // However busy the machine is, the answer comes after the kill.
+        let late = move |_: &serde_json::Value| {
+            while !gone.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            says("Watered.")
+        };
+        FakeModel::deciding(late).await
     };
-    let model = FakeModel::deciding(slow).await;
     let mut served = Served::new(&model).await;
     served.begin().await;
     served.greets().await;
@@ -78,7 +87,10 @@ async fn a_run_that_is_to_be_resumed_goes_on_after_kill_9_and_its_history_says_s
     while served.happened(asked) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    killed(&mut served).await;
+    served.signal(Signal::SIGKILL);
+    served.ended().await;
+    gone.store(true, Ordering::Relaxed);
+    served.begin().await;
     let told = served.hears().await.text;
     assert!(told.contains("interrupted"), "{told}");
     let told = served.hears().await.text;

@@ -8,6 +8,7 @@ use journeyman::agent::event::{
     Answer, Call, CallId, Event, Inbound, Opening, OutgoingKind, Reading, Record, Scheduled,
     Timestamp, Via,
 };
+use journeyman::agent::limits::alarm;
 use journeyman::agent::state::State;
 use journeyman::agent::wording::cron_fires;
 use journeyman::schedule::wish::{Interrupted, Terms};
@@ -247,6 +248,25 @@ fn asking(tool: &str, arguments: &str) -> Vec<(i64, Event)> {
         ),
         (3, Event::ModelAnswered { round: 1, answer }),
     ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_limits_how_long_one_run_works_and_waiting_for_a_person_does_not_count() {
+    let rig = Rig::new(&[]);
+    let policy = &rig.assembly.as_ref().expect("it runs").hub.surface().policy;
+    let mut events = asking("request_user_approval", r#"{"question": "Which branch?"}"#);
+    events.truncate(3); // the model is asked, and has not answered
+    let (when, reached) = alarm(&folded(events.clone()), policy).expect("an alarm");
+    assert_eq!(when, Timestamp((1 + 5 * 60) * 1_000), "from its message on");
+    let Event::LimitReached { text, .. } = &reached else {
+        panic!("{reached:?}");
+    };
+    assert!(text.contains("limit of 5 min of work"), "{text}");
+    let call = CallId("1.1".into());
+    events = asking("request_user_approval", r#"{"question": "Which branch?"}"#);
+    let question = "Which branch?".into();
+    events.push((11, Event::QuestionAsked { call, question }));
+    assert_eq!(alarm(&folded(events), policy), None, "it waits");
 }
 
 #[test]

@@ -23,7 +23,7 @@ const SCHEMA: &str = "
         id INTEGER PRIMARY KEY, chat TEXT NOT NULL, owner TEXT NOT NULL, schedule TEXT NOT NULL, message TEXT NOT NULL,
         timezone TEXT NOT NULL, misfire TEXT NOT NULL, late_minutes INTEGER NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL,
         failures INTEGER NOT NULL, created_at INTEGER NOT NULL, decided_until INTEGER NOT NULL, interrupted TEXT, rounds INTEGER,
-        minutes INTEGER, cents INTEGER);
+        minutes INTEGER, cents INTEGER, jitter INTEGER);
     CREATE TABLE IF NOT EXISTS cron_runs (
         job INTEGER NOT NULL, slot INTEGER NOT NULL, claimed_at INTEGER NOT NULL, started_at INTEGER, ended_at INTEGER,
         outcome TEXT NOT NULL, session TEXT, duration_ms INTEGER, interruptions INTEGER NOT NULL DEFAULT 0,
@@ -34,11 +34,12 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS cron_changes (key TEXT PRIMARY KEY, at INTEGER NOT NULL, answer TEXT NOT NULL) WITHOUT ROWID;";
 
 /// Columns that tables of before lack.
-const ADDED: [(&str, &str, &str); 5] = [
+const ADDED: [(&str, &str, &str); 6] = [
     ("user_cron_jobs", "interrupted", "TEXT"),
     ("user_cron_jobs", "rounds", "INTEGER"),
     ("user_cron_jobs", "minutes", "INTEGER"),
     ("user_cron_jobs", "cents", "INTEGER"),
+    ("user_cron_jobs", "jitter", "INTEGER"),
     ("cron_runs", "interruptions", "INTEGER NOT NULL DEFAULT 0"),
 ];
 
@@ -57,7 +58,7 @@ pub(super) fn prepare(db: &Connection) -> rusqlite::Result<()> {
 }
 
 const JOB: &str = "SELECT id, chat, owner, schedule, message, timezone, misfire, late_minutes, state, why, failures, created_at,
-    decided_until, interrupted, rounds, minutes, cents FROM user_cron_jobs";
+    decided_until, interrupted, rounds, minutes, cents, jitter FROM user_cron_jobs";
 
 /// What is to be done on a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -210,8 +211,8 @@ fn insert_job(
         return Ok(None);
     }
     let sql = "INSERT INTO user_cron_jobs (chat, owner, schedule, message, timezone, misfire, late_minutes, state, why, failures,
-         created_at, decided_until, interrupted, rounds, minutes, cents)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'active', '', 0, ?8, ?8, ?9, ?10, ?11, ?12)";
+         created_at, decided_until, interrupted, rounds, minutes, cents, jitter)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'active', '', 0, ?8, ?8, ?9, ?10, ?11, ?12, ?13)";
     let terms = job.terms;
     let interrupted = terms.interrupted.map(Interrupted::word);
     db.execute(
@@ -228,7 +229,8 @@ fn insert_job(
             interrupted,
             terms.rounds,
             terms.minutes,
-            terms.cents
+            terms.cents,
+            terms.jitter
         ],
     )?;
     Ok(Some(db.last_insert_rowid()))
@@ -271,6 +273,7 @@ fn read_job(row: &Row<'_>) -> rusqlite::Result<Job> {
                 rounds: row.get(14)?,
                 minutes: row.get(15)?,
                 cents: row.get(16)?,
+                jitter: row.get(17)?,
             },
         },
         state: row.get(8)?,
