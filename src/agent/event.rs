@@ -3,6 +3,8 @@
 //! Facts come from outside, intents precede effects, outcomes follow them, decisions are ours. An event carries all
 //! that `apply` needs, so that folding a journal never has to look at the world. Nothing here computes anything.
 
+/// A line, read.
+mod line;
 /// What events are made of.
 mod parts;
 /// Instants.
@@ -19,7 +21,7 @@ use crate::schedule::wish::{self as schedule, Wish};
 use serde::{Deserialize, Serialize};
 
 /// One line of the journal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record {
     /// From 1, without gaps.
     pub seq: u64,
@@ -32,9 +34,23 @@ pub struct Record {
     pub hash: String,
 }
 
+/// The enum as it is written, and a twin of its definition from which [`line`] reads it: serde's own way to read what is
+/// tagged like this copies every line into a tree first, twice.
+macro_rules! written_and_read {
+    ($(#[$about:meta])* pub enum Event $variants:tt) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(tag = "event", rename_all = "snake_case")]
+        pub enum Event $variants
+
+        #[derive(Deserialize)]
+        #[serde(remote = "Event", rename_all = "snake_case")]
+        enum Read $variants
+    };
+}
+
+written_and_read! {
 /// One thing that happened. Tagged by `event` on the journal's line.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     // --- facts -----------------------------------------------------------------------------------------------------
     /// The first line of every journal.
@@ -262,6 +278,7 @@ pub enum Event {
     },
     /// The turn is over.
     TurnEnded { reason: EndReason, text: String },
+}
 }
 
 impl Event {

@@ -1,6 +1,7 @@
 //! Instants as they stand on the journal's lines.
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
@@ -39,8 +40,21 @@ impl Serialize for Timestamp {
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let at = DateTime::parse_from_rfc3339(&text).map_err(serde::de::Error::custom)?;
-        Ok(Self(at.timestamp_millis()))
+        deserializer.deserialize_str(Rfc3339)
+    }
+}
+
+struct Rfc3339;
+
+impl Visitor<'_> for Rfc3339 {
+    type Value = Timestamp;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an instant like 2026-11-22T00:12:59.759Z")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Timestamp, E> {
+        let at = DateTime::parse_from_rfc3339(text).map_err(E::custom)?;
+        Ok(Timestamp(at.timestamp_millis()))
     }
 }

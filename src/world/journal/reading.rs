@@ -1,10 +1,19 @@
-//! Reads a journal line by line and checks the chain. It never writes, and holds no more than one line.
+//! Reads a journal line by line and checks the chain. It never writes, and holds a bounded part of it.
 
 use super::{GENESIS, HASH_FIELD_BYTES, JournalError, chain};
 use crate::agent::event::Record;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+/// From this length on, lines are read ahead: for less, a thread costs more than it saves.
+const LONG_BYTES: u64 = 256 * 1024;
+/// Of lines that are handed over at once, and how many such batches may wait.
+const BATCH_BYTES: u64 = 128 * 1024;
+const BATCHES_AHEAD: usize = 4;
+const READ_BYTES: usize = 128 * 1024;
 
 /// Where the intact part of a journal ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +45,8 @@ impl Scan {
     }
 }
 
-/// Reads a journal line by line, checking the chain, up to its first damage. Never holds more than one line. What `each`
-/// refuses is damage, too.
+/// Reads a journal line by line, checking the chain, up to its first damage. What `each` refuses is damage, too. Of a long
+/// one, the next lines are read while `each` takes those before; never more than [`BATCHES_AHEAD`] batches of them.
 ///
 /// # Errors
 /// [`JournalError::Empty`]; [`JournalError::Io`].
@@ -50,44 +59,110 @@ pub fn scan(
         path: path.to_owned(),
         source,
     };
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(fail)?);
-    let mut damage = None;
+    let file = File::open(path).map_err(fail)?;
+    let is_long = file.metadata().map_err(fail)?.len() >= LONG_BYTES;
     let mut end = End {
         seq: 0,
         head: GENESIS.into(),
         bytes: 0,
         torn: 0,
     };
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let bytes = reader.read_until(b'\n', &mut line).map_err(fail)? as u64;
-        if bytes == 0 {
-            break;
-        }
-        if line.last() != Some(&b'\n') {
-            end.torn = bytes;
-            break;
-        }
-        line.pop();
-        let taken = check(&line, &end).and_then(|record| {
-            let (seq, head) = (record.seq, record.hash.clone());
-            each(record).map(|()| (seq, head))
-        });
-        match taken {
-            Ok((seq, head)) => (end.seq, end.head, end.bytes) = (seq, head, end.bytes + bytes),
-            Err(what) => {
-                damage = Some(what);
-                break;
-            }
-        }
-    }
+    let mut head = String::new();
+    let mut take = |record: Record, bytes: u64| {
+        let seq = record.seq;
+        head.clone_from(&record.hash);
+        each(record)?;
+        std::mem::swap(&mut end.head, &mut head);
+        (end.seq, end.bytes) = (seq, end.bytes + bytes);
+        Ok(())
+    };
+    let stop = match is_long {
+        true => read_ahead(file, &mut take),
+        false => lines(file, take),
+    };
+    let Stop { torn, damage } = stop.map_err(fail)?;
+    end.torn = torn;
     match (end.seq, &damage) {
         (0, None) => Err(JournalError::Empty {
             path: path.to_owned(),
         }),
         _ => Ok(Scan { end, damage }),
     }
+}
+
+/// Where no more lines come.
+#[derive(Default)]
+struct Stop {
+    /// Bytes of a torn last line.
+    torn: u64,
+    damage: Option<String>,
+}
+
+/// Hands out every line whose place in the chain is right, with its length; never holds more than one.
+fn lines(file: File, mut each: impl FnMut(Record, u64) -> Result<(), String>) -> io::Result<Stop> {
+    let mut reader = BufReader::with_capacity(READ_BYTES, file);
+    let (mut seq, mut head, mut line) = (0, GENESIS.to_owned(), Vec::new());
+    loop {
+        line.clear();
+        let bytes = reader.read_until(b'\n', &mut line)? as u64;
+        if bytes == 0 {
+            return Ok(Stop::default());
+        }
+        if line.pop() != Some(b'\n') {
+            return Ok(Stop {
+                torn: bytes,
+                damage: None,
+            });
+        }
+        let taken = check(&line, seq, &head).and_then(|record| {
+            seq = record.seq;
+            head.clone_from(&record.hash);
+            each(record, bytes)
+        });
+        if let Err(what) = taken {
+            return Ok(Stop {
+                torn: 0,
+                damage: Some(what),
+            });
+        }
+    }
+}
+
+/// The same, read and checked by a thread of its own, so that it costs no time while `each` is at work.
+fn read_ahead(
+    file: File,
+    each: &mut impl FnMut(Record, u64) -> Result<(), String>,
+) -> io::Result<Stop> {
+    let (sender, batches) = sync_channel::<Vec<(Record, u64)>>(BATCHES_AHEAD);
+    thread::scope(|scope| {
+        let reader = thread::Builder::new().spawn_scoped(scope, move || {
+            let (mut batch, mut length) = (Vec::new(), 0);
+            let stop = lines(file, |record, bytes| {
+                batch.push((record, bytes));
+                length += bytes;
+                if length < BATCH_BYTES {
+                    return Ok(());
+                }
+                length = 0;
+                let full = std::mem::take(&mut batch);
+                sender.send(full).map_err(|_| "nobody reads on".to_owned())
+            });
+            let _ = sender.send(batch); // where nobody reads on, nobody misses it
+            stop
+        })?;
+        let refused =
+            (batches.into_iter().flatten()).find_map(|(record, bytes)| each(record, bytes).err());
+        let stop = reader
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok(match refused {
+            Some(what) => Stop {
+                torn: 0,
+                damage: Some(what),
+            },
+            None => stop,
+        })
+    })
 }
 
 /// The same for a journal that must be good to its end.
@@ -105,7 +180,7 @@ pub fn read(path: &Path, mut each: impl FnMut(Record)) -> Result<End, JournalErr
     }
 }
 
-fn check(line: &[u8], before: &End) -> Result<Record, String> {
+fn check(line: &[u8], seq: u64, head: &str) -> Result<Record, String> {
     let record: Record =
         serde_json::from_slice(line).map_err(|error| format!("not a journal line ({error})"))?;
     let body = line
@@ -113,15 +188,11 @@ fn check(line: &[u8], before: &End) -> Result<Record, String> {
         .checked_sub(HASH_FIELD_BYTES)
         .map(|end| &line[..end])
         .ok_or("too short")?;
-    if chain(&before.head, body) != record.hash || record.prev != before.head {
+    if chain(head, body) != record.hash || record.prev != head {
         return Err("its hash does not fit".into());
     }
-    if record.seq != before.seq + 1 {
-        return Err(format!(
-            "its number is {}, not {}",
-            record.seq,
-            before.seq + 1
-        ));
+    if record.seq != seq + 1 {
+        return Err(format!("its number is {}, not {}", record.seq, seq + 1));
     }
     Ok(record)
 }
