@@ -12,7 +12,7 @@ use crate::tools;
 use regex::Regex;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// Calls that are looked at.
 const WINDOW_MAX: usize = 20;
@@ -66,11 +66,52 @@ struct Past {
     key: Hash,
     /// It may have changed anything.
     opaque: bool,
-    result: Hash,
+    result: Arc<Said>,
     /// What it changed in files, by our own tools.
     edit: Option<Hash>,
     /// The workspace before it and after it, where somebody looked.
     trees: [Option<String>; 2],
+}
+
+/// A result, digested once another one is compared with it: that is rare, and takes longer than all else here.
+#[derive(Debug)]
+struct Said {
+    status: Status,
+    exit_code: Option<i32>,
+    output: String,
+    digest: OnceLock<Hash>,
+}
+
+impl Said {
+    /// A refusal is a refusal, whatever its words.
+    fn of(outcome: &Outcome) -> Arc<Self> {
+        let output = match outcome.status {
+            Status::Denied => String::new(),
+            _ => outcome.output.clone(),
+        };
+        Arc::new(Self {
+            status: outcome.status,
+            exit_code: outcome.exit_code,
+            output,
+            digest: OnceLock::new(),
+        })
+    }
+
+    /// Without what differs by itself.
+    fn digest(&self) -> &Hash {
+        self.digest.get_or_init(|| {
+            let mut hasher = Sha256::new();
+            hasher.update(format!("{:?} {:?} ", self.status, self.exit_code));
+            hasher.update(VOLATILE.replace_all(&self.output, "…").as_bytes());
+            hasher.finalize().into()
+        })
+    }
+
+    fn differs(&self, other: &Said) -> bool {
+        let same = (self.status, self.exit_code) == (other.status, other.exit_code)
+            && self.output == other.output;
+        !same && self.digest() != other.digest()
+    }
 }
 
 /// What was seen of the workspace before a call.
@@ -155,7 +196,7 @@ impl Loops {
             name: shown(&pending.call),
             key: key(&pending.call),
             opaque: is_opaque(&pending.call),
-            result: result(outcome),
+            result: Said::of(outcome),
             edit: edit(outcome),
             trees: [before, outcome.tree.clone()],
         };
@@ -176,7 +217,8 @@ impl Loops {
             .iter()
             .filter(|other| other.key == past.key)
             .peekable();
-        let answered = same.peek().is_some() && same.all(|other| other.result != past.result);
+        let answered =
+            same.peek().is_some() && same.all(|other| other.result.differs(&past.result));
         let edited = past.edit.is_some() && self.window.iter().all(|other| other.edit != past.edit);
         let left_new = after != before && self.is_new_tree(after.as_ref());
         if self.has_moved(before.as_ref()) {
@@ -283,16 +325,6 @@ fn is_opaque(call: &Call) -> bool {
     tools::find(&call.tool).is_some_and(|tool| tool.class == EffectClass::Opaque)
 }
 
-/// The result without what differs by itself. A refusal is a refusal, whatever its words.
-fn result(outcome: &Outcome) -> Hash {
-    let mut hasher = Sha256::new();
-    hasher.update(format!("{:?} {:?} ", outcome.status, outcome.exit_code));
-    if outcome.status != Status::Denied {
-        hasher.update(VOLATILE.replace_all(&outcome.output, "…").as_bytes());
-    }
-    hasher.finalize().into()
-}
-
 fn edit(outcome: &Outcome) -> Option<Hash> {
     let mut hasher = Sha256::new();
     for change in &outcome.changes {
@@ -325,8 +357,12 @@ fn shown(call: &Call) -> String {
 mod tests {
     use super::*;
 
+    fn differ(a: &Outcome, b: &Outcome) -> bool {
+        Said::of(a).differs(&Said::of(b))
+    }
+
     fn same(a: &str, b: &str) -> bool {
-        result(&Outcome::done(a)) == result(&Outcome::done(b))
+        !differ(&Outcome::done(a), &Outcome::done(b))
     }
 
     #[test]
@@ -370,11 +406,11 @@ mod tests {
         ] {
             assert!(!same(a, b), "{a} | {b}");
         }
-        assert_ne!(result(&Outcome::done("x")), result(&Outcome::failed("x")));
-        assert_eq!(
-            result(&Outcome::new(Status::Denied, "no")),
-            result(&Outcome::new(Status::Denied, "no, as before"))
-        );
+        assert!(differ(&Outcome::done("x"), &Outcome::failed("x")));
+        assert!(!differ(
+            &Outcome::new(Status::Denied, "no"),
+            &Outcome::new(Status::Denied, "no, as before")
+        ));
     }
 
     #[test]

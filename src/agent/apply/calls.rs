@@ -8,6 +8,7 @@ use crate::agent::event::{Call, CallId, Outcome, OutgoingKind, Probe, Status};
 use crate::agent::loops::Sight;
 use crate::agent::state::{Pending, Phase, Stage, State, Turn};
 use crate::tools::{self, Action};
+use std::borrow::Cow;
 
 pub(super) fn pending<'a>(state: &'a mut State, id: &CallId) -> Result<&'a mut Pending, Illegal> {
     let Phase::Calls(calls) = &mut turn(state)?.phase else {
@@ -105,20 +106,23 @@ pub(super) fn finish_round(state: &mut State) {
     let Some(Turn {
         phase: Phase::Calls(calls),
         ..
-    }) = &state.turn
+    }) = &mut state.turn
     else {
         return;
     };
-    let mut results = Vec::with_capacity(calls.len());
-    let (mut loops, mut warnings) = (state.loops.clone(), Vec::with_capacity(calls.len()));
-    for pending in calls {
-        let Stage::Finished(outcome) = &pending.stage else {
-            return;
-        };
-        results.push((pending.call.clone(), outcome.clone()));
-        warnings.push(loops.close(pending).unwrap_or_default());
+    let ended = |pending: &Pending| matches!(pending.stage, Stage::Finished(_));
+    if !calls.iter().all(ended) {
+        return;
     }
-    state.loops = loops;
+    let calls = std::mem::take(calls);
+    let mut results = Vec::with_capacity(calls.len());
+    let mut warnings = Vec::with_capacity(calls.len());
+    for pending in calls {
+        warnings.push(state.loops.close(&pending).unwrap_or_default());
+        if let Stage::Finished(outcome) = pending.stage {
+            results.push((pending.call, outcome));
+        }
+    }
     let last = results.len() - 1;
     for (i, ((call, outcome), warning)) in results.iter().zip(&warnings).enumerate() {
         let reminder = if i == last {
@@ -126,7 +130,10 @@ pub(super) fn finish_round(state: &mut State) {
         } else {
             String::new()
         };
-        let content = format!("{}{warning}{reminder}", outcome.output);
+        let content = match (warning.as_str(), reminder.as_str()) {
+            ("", "") => Cow::Borrowed(outcome.output.as_str()),
+            (warning, reminder) => Cow::Owned(format!("{}{warning}{reminder}", outcome.output)),
+        };
         state
             .conversation
             .tool(call, worth(call, outcome), &content);
