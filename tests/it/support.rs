@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -281,8 +281,11 @@ fn start(
     (assembly, seen)
 }
 
+/// Parsed once: thousands of simulated processes read the same catalogue.
 pub fn texts() -> Arc<Texts> {
-    Arc::new(Texts::parse(ENGLISH).expect("the catalogue"))
+    static TEXTS: LazyLock<Arc<Texts>> =
+        LazyLock::new(|| Arc::new(Texts::parse(ENGLISH).expect("the catalogue")));
+    TEXTS.clone()
 }
 
 pub fn no_whatsapp() -> WhatsApp {

@@ -379,7 +379,9 @@ fn at(text: &str) -> Timestamp {
 
 fn policy(script: &Script) -> Arc<Policy> {
     static POLICIES: Mutex<BTreeMap<(u32, u64), Arc<Policy>>> = Mutex::new(BTreeMap::new());
-    let limits: Limits = toml::from_str(DEFAULTS).expect("the limits");
+    static LIMITS: LazyLock<Limits> =
+        LazyLock::new(|| toml::from_str(DEFAULTS).expect("the limits"));
+    let limits = LIMITS.clone();
     let rounds_max = script.rounds_max;
     let context_tokens = script.window.unwrap_or(limits.context_tokens);
     let mut policies = POLICIES.lock().expect("nobody panics under it");
