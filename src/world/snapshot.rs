@@ -98,7 +98,7 @@ impl Snapshots {
         }
     }
 
-    /// An id of the workspace's content: equal where nothing changed. One git process where nothing did.
+    /// An id of the workspace's content: equal where nothing changed. Two git processes, side by side, where nothing did.
     ///
     /// `None` where there is nothing to tell: the snapshot cannot be made here.
     pub async fn tree(&self) -> Option<TreeId> {
@@ -167,8 +167,16 @@ impl Snapshots {
         // Left by a git that was killed; nobody else writes here.
         let _ = fs::remove_file(self.folder.join("index.lock"));
         let fresh = !self.folder.join("index").exists();
-        let args = ["ls-files", "-z", "-t", "-o", "-m", "--exclude-standard"];
-        let mut listed = self.git(&args, None, &shelf.variables()).await?;
+        let mut listed = match fresh {
+            true => self.new_files(shelf).await?,
+            false => {
+                // Side by side: one looks at every known file, the other one into every folder.
+                let (changed, mut new) =
+                    tokio::try_join!(self.changed_files(shelf), self.new_files(shelf))?;
+                new.extend(changed);
+                new
+            }
+        };
         if fresh && shelf.is_in_repository() {
             listed.extend(self.tracked_though_ignored().await?);
         }
@@ -205,6 +213,20 @@ impl Snapshots {
         })
     }
 
+    /// What is not in the index.
+    async fn new_files(&self, shelf: &Shelf) -> Result<Vec<u8>> {
+        let args = ["ls-files", "-z", "-o", "--exclude-standard"];
+        let listed = self.git(&args, None, &shelf.variables()).await?;
+        Ok(tagged(b"? ", &listed))
+    }
+
+    /// What is in the index and is not as it says: unlike `ls-files -m`, this looks with several threads.
+    async fn changed_files(&self, shelf: &Shelf) -> Result<Vec<u8>> {
+        let args = ["diff-files", "-z", "--name-only", "--ignore-submodules=all"];
+        let listed = self.git(&args, None, &shelf.variables()).await?;
+        Ok(tagged(b"C ", &listed))
+    }
+
     /// Which of the listed files belong into the tree, off the async threads.
     async fn sort_out(&self, listed: Vec<u8>) -> Result<Found> {
         let (root, policy) = (self.root.clone(), self.policy.clone());
@@ -219,13 +241,7 @@ impl Snapshots {
     async fn tracked_though_ignored(&self) -> Result<Vec<u8>> {
         let args = ["ls-files", "-z", "-c", "-i", "--exclude-standard"];
         let listed = self.git(&args, None, &[]).await?;
-        let mut tagged = Vec::with_capacity(listed.len());
-        for name in listed.split(|byte| *byte == 0).filter(|n| !n.is_empty()) {
-            tagged.extend_from_slice(b"? ");
-            tagged.extend_from_slice(name);
-            tagged.push(0);
-        }
-        Ok(tagged)
+        Ok(tagged(b"? ", &listed))
     }
 
     async fn write_tree(&self, variables: Vec<(String, String)>) -> Result<TreeId> {
@@ -256,6 +272,17 @@ impl Snapshots {
             .await;
         printed(args[0], finished)
     }
+}
+
+/// Names that git printed, as `ls-files -t` would.
+fn tagged(tag: &[u8], listed: &[u8]) -> Vec<u8> {
+    let mut tagged = Vec::with_capacity(listed.len() * 2);
+    for name in listed.split(|byte| *byte == 0).filter(|n| !n.is_empty()) {
+        for part in [tag, name, b"\0"] {
+            tagged.extend_from_slice(part);
+        }
+    }
+    tagged
 }
 
 fn printed(verb: &str, finished: Finished) -> Result<Vec<u8>> {

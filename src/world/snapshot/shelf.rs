@@ -186,11 +186,12 @@ fn make(folder: &Path, place: &Place, excludes: Option<&str>) -> Result<()> {
     write(&folder.join(PLACE), &text)
 }
 
-/// Objects are on disk when git ends, with one flush for all.
+/// Objects are on disk when git ends, with one flush for all. The index has no checksum of its own, which would take
+/// longer than writing it: it is a cache, and what git cannot read of it is made again.
 fn config(place: &Place, excludes: Option<&str>) -> String {
     let mut text = String::from(
         "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tlogAllRefUpdates = false\n\tfsyncMethod = batch\n\
-         [gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[index]\n\tversion = 4\n",
+         [gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[index]\n\tversion = 4\n\tskipHash = true\n",
     );
     if place.format != "sha1" {
         text.push_str(&format!(
