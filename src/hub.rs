@@ -10,6 +10,8 @@ mod damaged;
 pub mod index;
 /// Sessions that a failing disk stopped.
 mod stopped;
+/// What is done from time to time.
+mod sweep;
 
 use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{
@@ -34,7 +36,6 @@ use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -44,11 +45,6 @@ use tokio_util::task::TaskTracker;
 const INBOX_MAX: usize = 256;
 /// Chats are served side by side, each in its own order.
 const LANES: usize = 64;
-/// How often it is looked for sleeping sessions whose question expired or whose message is to be tried again.
-const SWEEP: Duration = Duration::from_secs(30);
-/// Every how many times ends of background processes are swept as well: 5 minutes.
-const OUTPUTS_SWEEP: u64 = 10;
-
 /// Why a message was not taken. Nothing of it is on disk then, so the sender may try again.
 #[derive(Debug, Error)]
 pub enum DeliverError {
@@ -324,27 +320,6 @@ impl Hub {
             }
         }
         Ok(())
-    }
-
-    /// Wakes sessions that have something to do by the clock, or that a failing disk stopped. Runs until shutdown.
-    pub async fn sweep(self: Arc<Self>) {
-        for times in 1_u64.. {
-            tokio::select! {
-                () = self.surface.shutdown.cancelled() => return,
-                () = tokio::time::sleep(SWEEP) => {}
-            }
-            if times.is_multiple_of(OUTPUTS_SWEEP) {
-                self.surface.world.sweep();
-            }
-            self.revive().await;
-            let due = self.surface.store.due(clock::now().0);
-            for (session, chat) in due.unwrap_or_default() {
-                let _lane = self.lane(&chat).lock().await;
-                if let Err(error) = self.wake(&session) {
-                    tracing::error!(%session, %error, "due session left asleep");
-                }
-            }
-        }
     }
 
     /// Waits until every session is at rest; with shutdown set, until each reached its safe point.

@@ -71,6 +71,10 @@ pub struct Limits {
     pub checkpoint_file_bytes_max: u64,
     /// Checkpoints that a session keeps; older ones go, except the first.
     pub checkpoints_max: usize,
+    /// Days after its last checkpoint that those of an ended session are kept.
+    pub checkpoint_days_max: u32,
+    /// What `DATA_DIR/checkpoints` may hold, in bytes; where it is more, those of the oldest ended sessions go.
+    pub checkpoints_bytes_max: u64,
     /// A file that a parser reads for an outline, in bytes; longer ones are read by their lines.
     pub outline_bytes_max: usize,
     /// Milliseconds that it may take.

@@ -59,6 +59,7 @@ impl Chat {
             let exit = converse(&hub, &mut session, lines).await;
             shutdown.cancel();
             hub.rest().await;
+            hub.forget_checkpoints().await;
             shown.abort();
             println!("Session {session} is kept: journeyman resume {session}");
             exit

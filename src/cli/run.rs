@@ -92,6 +92,7 @@ pub fn failed(error: impl ToString) -> CliError {
 pub async fn leave(assembly: Assembly) {
     assembly.shutdown.cancel();
     assembly.hub.rest().await;
+    assembly.hub.forget_checkpoints().await;
 }
 
 /// How far the end of the turn has come.

@@ -2,13 +2,17 @@
 //!
 //! A failure is data: the round goes on without a checkpoint, and the chat is told so.
 
-use super::snapshot::{Order, Snapshots};
+use super::snapshot::cleaning::{self, Kept, expired};
+use super::snapshot::{Order, SnapshotError, Snapshots};
 use super::workspace::Workspace;
-use super::{Scene, World};
+use super::{Scene, World, open_workspace};
 use crate::agent::event::{CheckpointTaken, Event, Moment, Restored, TreeId};
+use std::iter;
+use std::time::SystemTime;
 use tokio_util::sync::CancellationToken;
 
 const NO_WORKSPACE: &str = "the workspace cannot be opened";
+const NOT_KEPT: &str = "its checkpoint is not kept any more";
 
 impl World {
     /// `/cancel` does not stop it: half an undo is worse than one that takes a second longer.
@@ -78,8 +82,9 @@ impl World {
     pub(super) async fn put_back(&self, order: Order, scene: &Scene) -> Event {
         let failed = |why: String| Restored::Failed { why };
         let restored = match self.snapshots_in(scene) {
-            _ if order.swaps.is_empty() => failed("its checkpoint is not kept any more".into()),
+            _ if order.swaps.is_empty() => failed(NOT_KEPT.into()),
             None => failed(NO_WORKSPACE.into()),
+            Some(snapshots) if !kept(&snapshots, order.trees()).await => failed(NOT_KEPT.into()),
             Some(snapshots) => match snapshots.put_back(&order).await {
                 Ok(restored) => restored,
                 Err(error) => failed(error.to_string()),
@@ -92,6 +97,9 @@ impl World {
         let text = match (self.snapshots_in(scene), start) {
             (_, None) => String::new(),
             (None, _) => NO_WORKSPACE.to_owned(),
+            (Some(snapshots), Some(start)) if !kept(&snapshots, iter::once(&start)).await => {
+                NOT_KEPT.to_owned()
+            }
             (Some(snapshots), Some(start)) => match snapshots.diff(&start).await {
                 Ok(text) => text,
                 Err(error) => error.to_string(),
@@ -101,4 +109,32 @@ impl World {
             text: self.masks.apply(text),
         }
     }
+
+    /// Takes checkpoints away that are over their limits, of sessions that have nothing left to do.
+    pub async fn forget_checkpoints(&self, is_over: impl Fn(&str) -> bool) {
+        let limits = &self.policy.limits;
+        for kept in expired(&self.data_dir, limits, SystemTime::now(), is_over) {
+            match self.forget_kept(&kept).await {
+                Ok(()) => tracing::info!(session = kept.session, "its checkpoints are taken away"),
+                Err(error) => tracing::warn!(session = kept.session, %error, "checkpoints left"),
+            }
+        }
+    }
+
+    async fn forget_kept(&self, kept: &Kept) -> Result<(), SnapshotError> {
+        let workspace = kept
+            .root
+            .as_deref()
+            .and_then(|root| open_workspace(root).ok());
+        match workspace {
+            Some(workspace) => self.snapshots(&kept.session, &workspace).forget_all().await,
+            // With the workspace its repository is gone, and the names in it.
+            None => cleaning::remove(&kept.folder),
+        }
+    }
+}
+
+/// In doubt they are: what is wrong is said by what comes next.
+async fn kept(snapshots: &Snapshots, trees: impl Iterator<Item = &TreeId>) -> bool {
+    snapshots.are_kept(trees).await.unwrap_or(true)
 }

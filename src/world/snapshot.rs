@@ -5,6 +5,8 @@
 //! Objects and refs (`refs/journeyman/SESSION/N`) go into the person's repository, or into the shelf where there is none.
 //! The index is a cache: what is wrong with it is cured by making it again. Decides nothing about undoing.
 
+/// What nobody goes back to.
+pub mod cleaning;
 /// What changed, in words.
 mod diff;
 /// Which files belong into it.

@@ -15,7 +15,7 @@ use crate::agent::money::Spend;
 use crate::agent::state::{Phase, State};
 use damage::{OWNED, open_sound};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
@@ -328,6 +328,21 @@ impl Store {
             "SELECT id, chat FROM sessions WHERE unfinished >= ?1",
             i64::from(TO_SAY),
         )
+    }
+
+    /// Sessions that have nothing left to do, as far as nobody writes to them.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn over(&self) -> Result<HashSet<String>, StoreError> {
+        if self.is_absent() {
+            return Ok(HashSet::new());
+        }
+        let sql = "SELECT id FROM sessions WHERE unfinished = 0 AND status NOT IN ('running', 'waiting', 'interrupted', 'ending', 'damaged')";
+        self.with("look for ended sessions in", |db| {
+            let mut statement = db.prepare_cached(sql)?;
+            statement.query_map([], |row| row.get(0))?.collect()
+        })
     }
 
     fn pairs(

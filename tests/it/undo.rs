@@ -668,6 +668,70 @@ async fn old_checkpoints_go_and_the_first_one_stays() {
     assert!(told.contains("Only"), "{told}");
 }
 
+fn names_kept(root: &Path) -> String {
+    git(
+        root,
+        &["for-each-ref", "--format=%(refname)", "refs/journeyman"],
+    )
+}
+
+#[tokio::test]
+async fn checkpoints_of_an_ended_session_go_once_they_are_too_old_and_an_undo_says_so() {
+    let replies = [write("a.txt", "1"), says("Done.")];
+    let mut rig = Rig::with(&replies, |settings| settings.limits.checkpoint_days_max = 1);
+    // Without it, the tree before the round would be that of the last commit, which git keeps.
+    fs::write(rig.workspace().join("mine.txt"), "not committed").unwrap();
+    rig.say("go").await;
+    rig.answer().await;
+    let hub = rig.assembly.as_ref().expect("it runs").hub.clone();
+    hub.rest().await;
+    hub.forget_checkpoints().await;
+    assert_ne!(names_kept(&rig.workspace()), "");
+    let folder = rig.settings.data_dir.join("checkpoints");
+    age(&folder, Duration::from_secs(25 * 60 * 60));
+    hub.forget_checkpoints().await;
+    assert_eq!(names_kept(&rig.workspace()), "");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    git(&rig.workspace(), &["prune", "--expire=now"]);
+    let told = notice(&mut rig, "/undo").await;
+    assert!(told.contains("not kept any more"), "{told}");
+    assert!(rig.workspace().join("a.txt").exists());
+}
+
+#[tokio::test]
+async fn checkpoints_of_a_session_that_waits_stay_however_old_they_are() {
+    let replies = [
+        write("a.txt", "1"),
+        run_command("echo ran > proof.txt"),
+        says("Done."),
+    ];
+    let mut rig = Rig::with(&replies, |settings| settings.limits.checkpoint_days_max = 1);
+    rig.say("go").await;
+    rig.question().await;
+    let hub = rig.assembly.as_ref().expect("it runs").hub.clone();
+    hub.rest().await;
+    age(
+        &rig.settings.data_dir.join("checkpoints"),
+        Duration::from_secs(25 * 60 * 60),
+    );
+    hub.forget_checkpoints().await;
+    assert_ne!(names_kept(&rig.workspace()), "");
+}
+
+/// Makes every file in a folder so much older.
+fn age(folder: &Path, by: Duration) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        match entry.file_type().unwrap() {
+            kind if kind.is_dir() => age(&entry.path(), by),
+            kind if kind.is_file() => {
+                let file = fs::File::options().append(true).open(entry.path()).unwrap();
+                file.set_modified(SystemTime::now() - by).unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Aim: under 150 ms with 10 of 50,000 files changed. Prints the figures beside those of `git status`.
 #[tokio::test]
 #[ignore = "a measurement: cargo test --test it -- --ignored --nocapture snapshot_of_fifty"]

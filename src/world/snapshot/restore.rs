@@ -32,6 +32,14 @@ pub struct Order {
     pub force: bool,
 }
 
+impl Order {
+    /// What must be there to put it back.
+    pub fn trees(&self) -> impl Iterator<Item = &TreeId> {
+        let after = self.swaps.iter().filter_map(|swap| swap.after.as_ref());
+        self.swaps.iter().map(|swap| &swap.before).chain(after)
+    }
+}
+
 /// A file in a tree: mode and object id; `None` where it is not there.
 type Entry = Option<(String, String)>;
 type Path = Vec<u8>;

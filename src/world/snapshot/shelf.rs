@@ -104,6 +104,13 @@ impl Shelf {
     }
 }
 
+/// The workspace that a shelf belongs to.
+pub fn root_of(folder: &Path) -> Option<PathBuf> {
+    let text = fs::read(folder.join(PLACE)).ok()?;
+    let place: Place = serde_json::from_slice(&text).ok()?;
+    Some(place.root)
+}
+
 /// Makes the folder, for this user only.
 pub fn make_folder(folder: &Path) -> Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
