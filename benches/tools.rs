@@ -4,6 +4,7 @@
 
 use journeyman::agent::event::{Call, CallId, Outcome, Status};
 use journeyman::agent::limits;
+use journeyman::agent::mask::Masks;
 use journeyman::cli::assemble::surroundings;
 use journeyman::config::{Settings, WhatsApp};
 use journeyman::gate::{self, BUILT_IN, Circumstances, GatePolicy, GateSettings};
@@ -12,6 +13,8 @@ use journeyman::tools::{self, Action, Reach};
 use journeyman::world::outputs::Outputs;
 use journeyman::world::process::{Processes, safe_environment};
 use journeyman::world::resolve;
+use journeyman::world::store::Store;
+use journeyman::world::trust::Trust;
 use journeyman::world::workspace::Workspace;
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -105,6 +108,11 @@ impl Place {
             processes,
             outputs: Outputs::of(&folder.path().join("data"), "s-1"),
             hosting: Arc::default(),
+            trust: Trust {
+                store: Arc::new(Store::new(&folder.path().join("data"))),
+                masks: Masks::new([]),
+                run_hooks: true,
+            },
             projects: None,
             expect: None,
             outline: limits::built_in().outline(),

@@ -136,6 +136,7 @@ pub struct FileSettings {
     pub sandbox_read: Vec<String>,
     pub sandbox_write: Vec<String>,
     pub sandbox_unix_sockets: bool,
+    pub git_hooks: bool,
 }
 
 impl Settings {

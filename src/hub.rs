@@ -502,10 +502,12 @@ impl Hub {
     ) -> Result<Opened, DeliverError> {
         let workspace = (self.workspace)(last).map_err(DeliverError::Workspace)?;
         let policy = &self.surface.policy;
+        let (brief, own_files) = self.surface.world.first_brief(&workspace);
         let system = prompt::system(
             &workspace.name,
             &workspace.path,
             policy.gate.write_enabled(),
+            &own_files,
         );
         let opening = Opening {
             format: FORMAT,
@@ -519,6 +521,7 @@ impl Hub {
             policy_digest: policy.gate.digest().to_owned(),
             model: policy.model.clone(),
             sandbox: self.surface.world.sandbox.state(),
+            brief: Some(brief),
             scheduled,
             fork: None,
         };

@@ -37,7 +37,7 @@ pub mod world;
 //  5. Tools take nothing but an approved call, and declare what they touch.             tidy.rs, gate.rs
 //  6. One function starts processes, confined; one opens files for the model.           tidy.rs, confine.rs
 //  7. Recovery is a table.                                                              recovery.rs
-//  8. The journal is the truth; the tables in SQLite are derived from it.               conversation.rs, command_line.rs
+//  8. The journal is the truth about sessions; tables in SQLite are derived, or owned.   conversation.rs, command_line.rs
 //  9. What the model sees only grows at the end; a compaction is an event.              compaction.rs, model.rs
 // 10. Every loop, queue, retry, output and wait has a limit.                            limits.rs, loops.rs, webhook.rs
 // 11. One writer a data folder, by a lock.                                             command_line.rs

@@ -9,8 +9,9 @@ use crate::agent::event::{
 };
 use crate::agent::limits;
 use crate::agent::recovery;
-use crate::agent::state::{Stage, State};
+use crate::agent::state::{ErrandWish, Stage, State};
 use crate::agent::step::{Decision, Effect, Look, Policy, step};
+use crate::agent::trust::TrustAnswer;
 use crate::doors::{self, Observers};
 use crate::schedule::wish::Answer;
 use crate::world::journal::{Journal, JournalError};
@@ -91,7 +92,7 @@ enum Doing {
     Checkpoint(u64, Moment),
     PutBack,
     Diff,
-    Cron,
+    Errand,
 }
 
 impl Session {
@@ -257,7 +258,7 @@ impl Session {
             Effect::Checkpoint { number, moment, .. } => Doing::Checkpoint(*number, *moment),
             Effect::PutBack { .. } => Doing::PutBack,
             Effect::Diff { .. } => Doing::Diff,
-            Effect::Cron { .. } => Doing::Cron,
+            Effect::Errand { .. } => Doing::Errand,
         };
         let scene = self.scene();
         let handle = self
@@ -306,9 +307,7 @@ impl Session {
             Doing::Diff => Event::DiffShown {
                 text: BROKEN.into(),
             },
-            Doing::Cron => Event::CronAnswered {
-                answer: Answer::Refused { why: BROKEN.into() },
-            },
+            Doing::Errand => broken_errand(&self.state),
             Doing::Send(send) => Event::SendFinished {
                 ids: Vec::new(),
                 retry_at: None,
@@ -395,6 +394,18 @@ fn open(state: &State) -> Result<Workspace, String> {
 }
 
 const BROKEN: &str = "it broke (a bug of Journeyman)";
+
+fn broken_errand(state: &State) -> Event {
+    let why = BROKEN.to_owned();
+    match state.errand.as_ref().map(|errand| &errand.wish) {
+        Some(ErrandWish::Trust(_)) => Event::TrustAnswered {
+            answer: TrustAnswer::Refused { why },
+        },
+        Some(ErrandWish::Cron(_)) | None => Event::CronAnswered {
+            answer: Answer::Refused { why },
+        },
+    }
+}
 
 fn broken_checkpoint(number: u64, moment: Moment) -> Event {
     Event::Checkpoint(CheckpointTaken {

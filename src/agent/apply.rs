@@ -13,10 +13,14 @@ mod compaction;
 mod cron;
 /// Damage: of this journal, of another one.
 mod damage;
+/// Wishes that a person has outside of the workspace.
+mod errands;
 /// What a person's words change.
 mod messages;
 /// What is on its way to the chat.
 mod outbox;
+/// Trust, and what the workspace's own files say.
+mod trust;
 /// Where the session works.
 mod workspaces;
 
@@ -27,7 +31,7 @@ use crate::agent::event::{
 use crate::agent::loops::Sight;
 use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::recovery;
-use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Turn};
+use crate::agent::state::{ErrandWish, Pending, Phase, Question, Stage, State, Stop, Turn};
 use calls::{await_kept, finish, pending, probed, see_tree, warn};
 use compaction::{ask_summary, compact, give_summary, too_long};
 use damage::{Lost, lose_tail, tell_chain};
@@ -118,9 +122,14 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::Checkpoint(taken) => checkpoints::taken(state, taken),
         Event::PutBack { restored } => checkpoints::put_back(state, restored),
         Event::DiffShown { text } => checkpoints::shown(state, text),
-        Event::CronAsked { by, wish } => cron::ask(state, by, wish),
-        Event::CronStarted { message, .. } => cron::start(state, message),
+        Event::CronAsked { by, wish } => errands::ask(state, by, ErrandWish::Cron(wish.clone())),
+        Event::TrustAsked { by, wish } => errands::ask(state, by, ErrandWish::Trust(wish.clone())),
+        Event::CronStarted { message, .. } | Event::TrustStarted { message, .. } => {
+            errands::start(state, message)
+        }
         Event::CronAnswered { answer } => cron::answer(state, answer),
+        Event::TrustAnswered { answer } => trust::answer(state, answer),
+        Event::BriefSeen { brief, text } => trust::see(state, brief, text),
         Event::Resumed { by } => resume(state, by),
         Event::CallExamined {
             call,
@@ -444,7 +453,7 @@ fn interrupt(
 ) -> Result<(), Illegal> {
     let halts = recovery::halts(state);
     checkpoints::interrupt(state);
-    cron::interrupt(state);
+    errands::interrupt(state);
     for id in calls {
         let pending = pending(state, id)?;
         let Stage::Running(facts) = &pending.stage else {

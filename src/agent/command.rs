@@ -54,6 +54,8 @@ pub enum ChatCommand<'a> {
     },
     /// `/cron …`: what stands behind it.
     Cron(&'a str),
+    /// `/trust …`: what stands behind it.
+    Trust(&'a str),
 }
 
 const NAMES: &[&str] = &[
@@ -70,6 +72,7 @@ const NAMES: &[&str] = &[
     "/new",
     "/redo",
     "/stop",
+    "/trust",
     "/undo",
     "/workspace",
     "/workspaces",
@@ -100,6 +103,7 @@ pub fn read(text: &str) -> Said<'_> {
         ("/cost", _) => ChatCommand::Cost,
         ("/diff", _) => ChatCommand::Diff,
         ("/cron", _) => ChatCommand::Cron(rest),
+        ("/trust", _) => ChatCommand::Trust(rest),
         ("/undo", _) => undo(rest),
         ("/workspaces", _) => ChatCommand::Workspaces { name: None },
         ("/workspace", name) => ChatCommand::Workspaces { name },

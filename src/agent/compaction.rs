@@ -195,6 +195,7 @@ fn referable<'a>(kind: &'a Kind, wire: &Wire) -> Option<&'a CallId> {
         } => Some(call).filter(|_| wire.get().len() >= REFERRED_BYTES_MIN),
         Kind::System
         | Kind::Digest
+        | Kind::Brief
         | Kind::Person { .. }
         | Kind::Assistant
         | Kind::Result { .. } => None,

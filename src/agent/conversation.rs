@@ -51,6 +51,8 @@ pub enum Kind {
     Person {
         objective: bool,
     },
+    /// The workspace's own files, as they were read.
+    Brief,
     Assistant,
     Result {
         call: CallId,
@@ -214,6 +216,11 @@ impl Conversation {
             Kind::Person { objective: false },
             &Message::User { content },
         );
+    }
+
+    /// What the workspace's own files say since the session began.
+    pub fn brief(&mut self, content: &str) {
+        self.push(Kind::Brief, &Message::User { content });
     }
 
     /// A person's words that start a turn.

@@ -13,9 +13,11 @@ mod timestamp;
 pub use parts::*;
 pub use timestamp::Timestamp;
 
+use crate::agent::brief::Brief;
 use crate::agent::checkpoints::Way;
 use crate::agent::money::Spend;
 use crate::agent::plan::Plan;
+use crate::agent::trust::{TrustAnswer, TrustWish};
 use crate::gate::{Destination, Facts, Pattern, Verdict};
 use crate::schedule::wish::{self as schedule, Wish};
 use serde::{Deserialize, Serialize};
@@ -83,6 +85,8 @@ pub enum Event {
     DiffAsked { by: By },
     /// The owner wants something done about schedules.
     CronAsked { by: By, wish: Wish },
+    /// The owner wants to trust the workspace, or not any more.
+    TrustAsked { by: By, wish: TrustWish },
     /// The owner (or the configuration) said to go on after an interruption, a limit, a failure or a cancel.
     Resumed { by: By },
     /// What the world resolved for the gate, and what a probe could look for if this process died.
@@ -130,6 +134,12 @@ pub enum Event {
         names: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wanted: Option<Destination<WorkspaceRef>>,
+    },
+    /// The workspace's own files as they are now; `text` is what the model reads of them, and is empty where it knows.
+    BriefSeen {
+        brief: Brief,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        text: String,
     },
     /// What a probe found about an effect that was in doubt.
     CallProbed { call: CallId, probe: Probe },
@@ -182,6 +192,8 @@ pub enum Event {
     DiffStarted,
     /// A wish about schedules is about to be met; once for each message, however often it starts.
     CronStarted { message: String, wish: Wish },
+    /// A wish about trust is about to be met; twice does no harm.
+    TrustStarted { message: String, wish: TrustWish },
 
     // --- outcomes --------------------------------------------------------------------------------------------------
     /// The model's whole reply. On disk before its first call runs.
@@ -225,6 +237,8 @@ pub enum Event {
     DiffShown { text: String },
     /// What came of a wish about schedules.
     CronAnswered { answer: schedule::Answer },
+    /// What came of a wish about trust.
+    TrustAnswered { answer: TrustAnswer },
 
     // --- decisions -------------------------------------------------------------------------------------------------
     /// What a message was understood as, and what the chat is told at once.
@@ -298,6 +312,8 @@ impl Event {
             | Event::SendStarted { .. } => true,
             Event::CronStarted { wish, .. } => wish.changes(),
             Event::CronAnswered { answer } => !matches!(answer, schedule::Answer::Listed { .. }),
+            Event::TrustStarted { wish, .. } => *wish != TrustWish::Show,
+            Event::TrustAnswered { answer } => !matches!(answer, TrustAnswer::Shown { .. }),
             Event::ToolStarted { class, .. } => *class != EffectClass::Pure,
             Event::ToolFinished { outcome, .. } => outcome.consequential,
             Event::ApprovalGiven { .. }
@@ -308,6 +324,8 @@ impl Event {
             | Event::UndoAsked { .. }
             | Event::DiffAsked { .. }
             | Event::CronAsked { .. }
+            | Event::TrustAsked { .. }
+            | Event::BriefSeen { .. }
             | Event::CheckpointStarted { .. }
             | Event::Checkpoint(_)
             | Event::DiffStarted

@@ -4,6 +4,8 @@
 
 /// How an event changes what is known.
 pub mod apply;
+/// What the workspace's own files say.
+pub mod brief;
 /// The workspace's earlier states.
 pub mod checkpoints;
 /// Chat commands.
@@ -40,6 +42,8 @@ pub mod state;
 pub mod step;
 /// The catalogue of chat texts.
 pub mod texts;
+/// What is trusted, in words.
+pub mod trust;
 /// Texts that depend on a decision.
 pub mod wording;
 /// From one workspace to another.

@@ -7,6 +7,7 @@ use crate::agent::limits;
 use crate::agent::money;
 use crate::agent::state::{Outgoing, Phase, Question, State, Turn};
 use crate::agent::step::Policy;
+use crate::agent::trust;
 use crate::agent::wording;
 use crate::gate::{Reply, read_reply};
 use crate::schedule::wish;
@@ -277,6 +278,7 @@ fn take_command(state: &State, policy: &Policy, message: &Inbound, said: ChatCom
         }
         ChatCommand::Diff => Event::DiffAsked { by: by(message) },
         ChatCommand::Cron(said) => cron(state, message, said),
+        ChatCommand::Trust(said) => trust(state, message, said),
         ChatCommand::Undo { rounds, force } => undo(state, message, rounds, force),
         ChatCommand::Redo { force } => redo(state, message, force),
         ChatCommand::New => command(message, "new", say(state, "new_thread", &[])),
@@ -318,6 +320,17 @@ fn cron(state: &State, message: &Inbound, said: &str) -> Event {
             wish,
         },
         Err(unclear) => told(say(state, "cron_usage", &[("why", &unclear.to_string())])),
+    }
+}
+
+fn trust(state: &State, message: &Inbound, said: &str) -> Event {
+    match message.via {
+        // It was said before anybody could see what is there when the clock says it.
+        Via::Schedule | Via::Flag => command(message, "trust", say(state, "trust_by_person", &[])),
+        Via::Text | Via::Button | Via::Reaction | Via::Notice => Event::TrustAsked {
+            by: by(message),
+            wish: trust::read(said),
+        },
     }
 }
 

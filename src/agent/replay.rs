@@ -187,6 +187,7 @@ fn answers_look(event: &Event) -> bool {
             | Event::TreeSeen { .. }
             | Event::SpendSeen { .. }
             | Event::ChainVerified { .. }
+            | Event::BriefSeen { .. }
     )
 }
 
@@ -205,6 +206,7 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         | Event::PutBack { .. }
         | Event::DiffShown { .. }
         | Event::CronAnswered { .. }
+        | Event::TrustAnswered { .. }
         | Event::SendFinished { .. }
         | Event::SessionStarted(_)
         | Event::TailSetAside { .. }
@@ -260,6 +262,7 @@ fn looked(look: &Look, event: &Event) -> Match {
             message == id
         }
         (Look::Tree { call }, Event::TreeSeen { call: id, .. }) => call == id,
+        (Look::Brief { .. }, Event::BriefSeen { .. }) => true,
         (Look::Spend { month, .. }, Event::SpendSeen { month: then, .. }) => month == then,
         _ => false,
     };
@@ -271,6 +274,7 @@ fn looked(look: &Look, event: &Event) -> Match {
         (false, Look::Probe { call, .. }) => Match::Different(format!("probe call {call}")),
         (false, Look::Workspaces { .. }) => Match::Different("look up the workspaces".into()),
         (false, Look::Chain { .. }) => Match::Different("verify the chain".into()),
+        (false, Look::Brief { .. }) => Match::Different("look at the workspace's own files".into()),
         (false, Look::Tree { call }) => {
             Match::Different(format!("look at the workspace before call {call}"))
         }

@@ -2,6 +2,7 @@
 //!
 //! No field is ever set from outside, no clock is read: `now` is the time of the last event.
 
+use crate::agent::brief::Briefing;
 use crate::agent::checkpoints::Checkpoints;
 use crate::agent::conversation::Conversation;
 use crate::agent::event::{
@@ -12,6 +13,7 @@ use crate::agent::loops::{Loops, Sight};
 use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::plan::Plan;
 use crate::agent::texts::Texts;
+use crate::agent::trust::TrustWish;
 use crate::gate::{Facts, Pattern, Verdict};
 use crate::schedule::wish::Wish;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
@@ -62,11 +64,13 @@ pub struct State {
     pub last_turn: Spend,
     pub last_end: Option<EndReason>,
     pub checkpoints: Checkpoints,
+    /// What the model knows of the workspace's own files; `None`: the journal is from before there were any.
+    pub briefing: Option<Briefing>,
     /// How often a process died over its work.
     pub interruptions: u32,
     /// When the person is reminded of what is asked, once: in sessions that a schedule started.
     pub remind_at: Option<Timestamp>,
-    /// What the owner wants done about schedules.
+    /// What the owner wants done about schedules or trust.
     pub errand: Option<Errand>,
     /// `/new` was said: the chat's next message starts another session.
     pub closed: bool,
@@ -191,14 +195,21 @@ pub struct Question {
     pub in_doubt: bool,
 }
 
-/// A wish about schedules that is not met yet.
+/// A wish of the owner that is not met yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Errand {
     /// The message that said so: it is met once for it.
     pub message: String,
-    pub wish: Wish,
+    pub wish: ErrandWish,
     pub at: Timestamp,
     pub running: bool,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ErrandWish {
+    Cron(Wish),
+    Trust(TrustWish),
 }
 
 /// A message on its way to the chat.
@@ -280,6 +291,10 @@ impl State {
                 .filter(|fork| fork.in_turn)
                 .map(|_| EndReason::Cancelled),
             checkpoints: Checkpoints::default(),
+            briefing: opening.brief.clone().map(|brief| Briefing {
+                brief,
+                due: fork.is_some(), // what else its parent was told, is told again
+            }),
             interruptions: 0,
             remind_at: None,
             errand: None,

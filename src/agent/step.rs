@@ -10,6 +10,7 @@ mod effect;
 
 pub use effect::Effect;
 
+use crate::agent::brief::Brief;
 use crate::agent::event::{Call, CallId, EndReason, Event, Expectation, Opening};
 use crate::agent::limits::{self, Limits};
 use crate::agent::mask::Masks;
@@ -74,6 +75,8 @@ pub enum Look {
     },
     /// The state of the workspace, before a call that repeats another one.
     Tree { call: CallId },
+    /// The workspace's own files, before a model is asked that knows these.
+    Brief { known: Brief },
     /// What the sessions besides this one have spent in the month.
     Spend { month: String, session: String },
     /// What the journal's file says of its chain, since this message asks.
@@ -114,7 +117,7 @@ pub fn step(state: &State, policy: &Policy) -> Decision {
         return perform(effect);
     }
     if let Some(errand) = state.errand.as_ref().filter(|errand| !errand.running) {
-        return perform(Effect::Cron {
+        return perform(Effect::Errand {
             errand: errand.clone(),
         });
     }
@@ -246,6 +249,10 @@ fn stopped_by_limit(state: &State, policy: &Policy, turn: &Turn) -> Option<Decis
 fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
     if let Some(stopped) = stopped_by_limit(state, policy, turn) {
         return stopped;
+    }
+    if let Some(briefing) = state.briefing.as_ref().filter(|known| known.due) {
+        let known = briefing.brief.clone();
+        return Decision::Look(Look::Brief { known });
     }
     if let Some(first) = compaction::next(state, policy) {
         return first;

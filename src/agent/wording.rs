@@ -2,8 +2,11 @@
 
 /// About schedules.
 mod cron;
+/// About trust.
+mod trust;
 
 pub use cron::{cron_answer, cron_fires, reminder};
+pub use trust::{trust_answer, trust_items};
 
 use crate::agent::event::{By, Call, CallId, Event, Outcome, Probe, Status, Via, WorkspaceRef};
 use crate::agent::loops::{Found, Pattern};

@@ -2,6 +2,7 @@
 
 use super::CliError;
 use crate::agent::event::WorkspaceRef;
+use crate::agent::mask::Masks;
 use crate::config::{ModelSettings, Settings};
 use crate::doors::whatsapp::graph::Graph;
 use crate::doors::{Channels, Observers};
@@ -14,6 +15,7 @@ use crate::world::projects::{Projects, reference};
 use crate::world::resolve::Surroundings;
 use crate::world::schedules::Desk;
 use crate::world::store::Store;
+use crate::world::trust::Trust;
 use crate::world::{Offers, World, process};
 use std::env;
 use std::fs;
@@ -63,6 +65,7 @@ pub fn assemble(
             whatsapp: settings.whatsapp.as_ref().map(graph),
         },
         masks: policy.masks.clone(),
+        trust: trust(settings, store.clone(), policy.masks.clone()),
         policy: policy.clone(),
         hosting: Arc::new(settings.github.clone()),
         projects: projects(settings).map(Arc::new),
@@ -96,6 +99,15 @@ pub fn assemble(
         shutdown,
         lock,
     })
+}
+
+/// Where trust in workspaces is kept.
+pub fn trust(settings: &Settings, store: Arc<Store>, masks: Masks) -> Trust {
+    Trust {
+        store,
+        masks,
+        run_hooks: settings.file.git_hooks,
+    }
 }
 
 /// The desk at which schedules are kept.

@@ -32,6 +32,8 @@ mod run;
 mod serve;
 /// `sessions`, `show`, `index rebuild`.
 mod sessions;
+/// Trust in a workspace.
+mod trust;
 
 use crate::agent::event::EndReason;
 use crate::config::{ConfigError, Settings};
@@ -87,6 +89,8 @@ enum Command {
     /// Prompts on a schedule
     #[command(subcommand)]
     Cron(cron::Cron),
+    /// Trust a workspace: its instruction files are read, and its git hooks run
+    Trust(trust::Trust),
     /// Tables that are derived from the journals
     #[command(subcommand)]
     Index(sessions::Index),
@@ -112,6 +116,7 @@ impl Command {
             | Command::Run(_)
             | Command::Resume(_)
             | Command::Fork(_)
+            | Command::Trust(_)
             | Command::Index(_) => false,
         }
     }
@@ -220,6 +225,7 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Policy(policy) => policy.run(&settings),
         Command::Outline(outline) => outline.run(),
         Command::Cron(cron) => cron.run(settings),
+        Command::Trust(trust) => trust.run(&settings),
         Command::Index(index) => index.run(settings),
         Command::Doctor => doctor::run(&settings),
     }

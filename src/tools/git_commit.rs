@@ -7,6 +7,7 @@ use super::repository::{Entry, Git};
 use super::{Action, Reach, RunFuture, Tool, schema_of, text};
 use crate::agent::event::{Call, CallId, EffectClass, Expectation, Outcome};
 use crate::gate::{Approved, Touch};
+use crate::world::trust::HookRule;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -95,18 +96,7 @@ async fn commit(git: &Git<'_>, message: &str) -> Result<String, String> {
     }
     let effect = format!("{}/{}", git.reach.session, git.call);
     let text = with_trailer(message, &effect).into_bytes();
-    git.run(
-        &[
-            "commit",
-            "--quiet",
-            "--no-verify",
-            "--no-gpg-sign",
-            "--cleanup=whitespace",
-            "--file=-",
-        ],
-        Some(text),
-    )
-    .await?;
+    let hooks = record(git, text).await?;
     // The commit stands, whatever happens to the words about it.
     let told = git
         .ask(&[
@@ -124,7 +114,42 @@ async fn commit(git: &Git<'_>, message: &str) -> Result<String, String> {
         .filter(|line| !line.is_empty())
         .collect::<Vec<_>>()
         .join("\n");
-    Ok(format!("Committed {told}.{}", tell_left(&left)))
+    Ok(format!("Committed {told}.{hooks}{}", tell_left(&left)))
+}
+
+/// Makes the commit; what is to be said of its hooks.
+async fn record(git: &Git<'_>, text: Vec<u8>) -> Result<String, String> {
+    let plain = [
+        "commit",
+        "--quiet",
+        "--no-gpg-sign",
+        "--cleanup=whitespace",
+        "--file=-",
+    ];
+    let rule = git.reach.trust.hooks(&git.reach.workspace);
+    let HookRule::Run(hooks) = rule else {
+        git.run(&[&plain[..], &["--no-verify"]].concat(), Some(text))
+            .await?;
+        return Ok(match rule {
+            HookRule::Off(Some(why)) => format!("\nThe repository's hooks did not run: {why}."),
+            HookRule::Off(None) | HookRule::Run(_) => String::new(),
+        });
+    };
+    let names = hooks.with_commit().join(", ");
+    let made = git.run_with_hooks(&plain, Some(text), &hooks.folder).await;
+    let refused = |error| match names.as_str() {
+        "" => error,
+        names => format!(
+            "{error}\nThe repository's own hooks ran ({names}), as the person wants. If one of them refused: do what it says, then \
+             commit again. They have no network and write only in the workspace."
+        ),
+    };
+    let finished = made.map_err(refused)?;
+    let remark = finished.remark.map(|remark| format!("\n{remark}"));
+    Ok(match names.as_str() {
+        "" => String::new(),
+        names => format!("\nHooks ran: {names}.{}", remark.unwrap_or_default()),
+    })
 }
 
 /// The commit that a call made, whatever branch it is on by now, as the model reads about it.

@@ -12,6 +12,7 @@ use crate::world::outputs::Outputs;
 use crate::world::process::Processes;
 use crate::world::projects::Projects;
 use crate::world::remote::{Hosting, Remote};
+use crate::world::trust::Trust;
 use crate::world::workspace::Workspace;
 use arguments::{args, schema_of};
 use serde::de::DeserializeOwned;
@@ -76,6 +77,7 @@ mod walk; // the files that a model may see
 pub use git_commit::find_commit;
 pub use run_command::await_kept;
 pub use schedules::schedule_outcome;
+pub use walk::is_secret;
 
 /// The table, in the order in which the model reads it.
 static TOOLS: [Tool; 34] = [
@@ -236,6 +238,8 @@ pub struct Reach {
     /// What the journal says that the call will have done, where that was written down before.
     pub expect: Option<Expectation>,
     pub hosting: Arc<Hosting>,
+    /// Whether the workspace's own hooks run.
+    pub trust: Trust,
     /// Where other workspaces are.
     pub projects: Option<Arc<Projects>>,
     /// What one outline may cost.

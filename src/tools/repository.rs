@@ -5,6 +5,7 @@ use super::Reach;
 use super::walk::is_secret;
 use crate::agent::event::CallId;
 use crate::world::process::{Exit, Finished};
+use std::path::Path;
 
 const ERROR_CHARS_MAX: usize = 1_500;
 
@@ -50,24 +51,20 @@ impl Git<'_> {
     }
 
     pub async fn run(&self, args: &[&str], stdin: Option<Vec<u8>>) -> Result<Finished, String> {
-        let finished = self
-            .reach
-            .processes
-            .git(self.call, self.reach.workspace.root(), args, stdin)
-            .await;
-        let name = args.iter().find(|arg| !arg.starts_with('-')).unwrap_or(&"");
-        let said = super::text::head_and_tail(finished.stderr.text().trim(), ERROR_CHARS_MAX);
-        match &finished.exit {
-            Exit::Code(0) => Ok(finished),
-            Exit::Code(code) => Err(format!("git {name} ended with exit code {code}: {said}")),
-            Exit::Signal(signal) => {
-                Err(format!("git {name} was killed by signal {signal}: {said}"))
-            }
-            Exit::TimedOut => Err(format!("git {name} took too long and was stopped: {said}")),
-            Exit::Cancelled => Err(format!("git {name} was cancelled by the person")),
-            Exit::Lost => Err(format!("git {name} was killed: {said}")),
-            Exit::NotStarted(why) => Err(format!("git did not start: {why}")),
-        }
+        let (processes, root) = (&self.reach.processes, self.reach.workspace.root());
+        checked(args, processes.git(self.call, root, args, stdin).await)
+    }
+
+    /// The same with the hooks in a folder, which the person trusts.
+    pub async fn run_with_hooks(
+        &self,
+        args: &[&str],
+        stdin: Option<Vec<u8>>,
+        folder: &Path,
+    ) -> Result<Finished, String> {
+        let (processes, root) = (&self.reach.processes, self.reach.workspace.root());
+        let finished = processes.git_with_hooks(self.call, root, args, stdin, folder);
+        checked(args, finished.await)
     }
 
     /// An error unless the workspace is the top folder of a repository.
@@ -116,6 +113,21 @@ impl Git<'_> {
         }
         let bytes = [finished.stdout.head, finished.stdout.tail].concat();
         Ok(entries(&String::from_utf8_lossy(&bytes)))
+    }
+}
+
+/// What git did, or its refusal in words.
+fn checked(args: &[&str], finished: Finished) -> Result<Finished, String> {
+    let name = args.iter().find(|arg| !arg.starts_with('-')).unwrap_or(&"");
+    let said = super::text::head_and_tail(finished.stderr.text().trim(), ERROR_CHARS_MAX);
+    match &finished.exit {
+        Exit::Code(0) => Ok(finished),
+        Exit::Code(code) => Err(format!("git {name} ended with exit code {code}: {said}")),
+        Exit::Signal(signal) => Err(format!("git {name} was killed by signal {signal}: {said}")),
+        Exit::TimedOut => Err(format!("git {name} took too long and was stopped: {said}")),
+        Exit::Cancelled => Err(format!("git {name} was cancelled by the person")),
+        Exit::Lost => Err(format!("git {name} was killed: {said}")),
+        Exit::NotStarted(why) => Err(format!("git did not start: {why}")),
     }
 }
 

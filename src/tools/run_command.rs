@@ -9,6 +9,7 @@ use crate::gate::{Approved, Authority, Runnable, Touch};
 use crate::world::confine::Needs;
 use crate::world::process::{Exit, Finished, Launch, Life};
 use crate::world::spool::{Found, Spool, boot_id};
+use crate::world::trust::HookRule;
 use crate::world::workspace::digest_of;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -165,11 +166,37 @@ fn launch(approved: &Approved<Args>, reach: &Reach) -> Result<Launch, String> {
         program,
         args,
         cwd: reach.workspace.root().into(),
-        env: Vec::new(),
+        env: hooks(reach, approved.runnable()),
         timeout: approved.get().limit(),
         stdin: None,
         life: Life::Lasting(approved.get().command.clone()),
     })
+}
+
+/// Hooks run with a git of the model's only where they would with `git_commit`. Any other program does what its own files
+/// say, hooks or not, and is left alone.
+fn hooks(reach: &Reach, runnable: Option<&Runnable>) -> Vec<(String, String)> {
+    let is_git = match runnable {
+        Some(Runnable::Argv(argv)) => argv.first().is_some_and(|name| name.ends_with("git")),
+        Some(Runnable::Shell(text)) => text.contains("git"),
+        None => false,
+    };
+    if !is_git {
+        return Vec::new();
+    }
+    let folder = match reach.trust.hooks(&reach.workspace) {
+        HookRule::Run(hooks) => hooks.folder,
+        HookRule::Off(None) => return Vec::new(),
+        HookRule::Off(Some(_)) => "/dev/null".into(),
+    };
+    let value = folder.to_string_lossy().into_owned();
+    [
+        ("GIT_CONFIG_COUNT", "1".to_owned()),
+        ("GIT_CONFIG_KEY_0", "core.hooksPath".to_owned()),
+        ("GIT_CONFIG_VALUE_0", value),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
 }
 
 /// A refusal by the sandbox looks like any other error of a program: the model should not try again in other words.

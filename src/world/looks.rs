@@ -1,7 +1,10 @@
 //! Answers to looks: what a decision must know of the outside, found out without consequences.
 
 use super::{World, abroad, resolve};
-use crate::agent::event::{Call, CallId, Event, Expectation, Opening, Outcome, Probe};
+use crate::agent::brief::{self, Brief};
+use crate::agent::event::{
+    Call, CallId, Event, Expectation, Opening, Outcome, Probe, WorkspaceRef,
+};
 use crate::agent::step::Look;
 use crate::gate::{self, Facts, GatePolicy, Touch, Wants};
 use crate::tools::{self, Action, Reach};
@@ -9,7 +12,7 @@ use crate::world::outputs::Outputs;
 use crate::world::projects::Projects;
 use crate::world::remote::Remote;
 use crate::world::workspace::Workspace;
-use crate::world::{clock, journal, probe};
+use crate::world::{clock, journal, open_workspace, probe};
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
@@ -43,6 +46,7 @@ impl World {
                 let tree = self.tree(&session, workspace).await;
                 Event::TreeSeen { call, tree }
             }
+            (Look::Brief { known }, Ok(workspace)) => self.brief(&known, workspace),
             (Look::Spend { month, session }, _) => self.spend(month, &session),
             (Look::Workspaces { message, name }, _) => self.workspaces(message, name),
             // Out of a workspace that is gone.
@@ -67,6 +71,10 @@ impl World {
                 probe: Probe::Unclear { why: why.clone() },
             },
             (Look::Tree { call }, Err(_)) => Event::TreeSeen { call, tree: None },
+            (Look::Brief { known }, Err(_)) => Event::BriefSeen {
+                brief: known,
+                text: String::new(),
+            },
         }
     }
 
@@ -143,12 +151,28 @@ impl World {
             processes: self.processes(workspace, CancellationToken::new()),
             outputs: Outputs::of(&self.data_dir, session),
             hosting: self.hosting.clone(),
+            trust: self.trust.clone(),
             projects: self.projects.clone(),
             expect,
             outline: self.outline,
         };
         let probe = probe::probe(&call, &reach).await;
         Event::CallProbed { call, probe }
+    }
+
+    /// The workspace's own files for a session that begins, and what its prompt says of them.
+    pub fn first_brief(&self, workspace: &WorkspaceRef) -> (Brief, String) {
+        let Ok(workspace) = open_workspace(Path::new(&workspace.path)) else {
+            return Default::default();
+        };
+        let (brief, found) = self.trust.brief(&workspace);
+        (brief, brief::section(&found))
+    }
+
+    fn brief(&self, known: &Brief, workspace: &Workspace) -> Event {
+        let (brief, found) = self.trust.brief(workspace);
+        let text = brief::news(known, &brief, &found);
+        Event::BriefSeen { brief, text }
     }
 
     /// What other sessions spent this month.

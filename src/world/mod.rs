@@ -55,6 +55,8 @@ pub mod spool;
 pub mod store;
 /// Memory that only the start needed.
 pub mod trim;
+/// What a trusted workspace may let in.
+pub mod trust;
 /// The one file opening.
 pub mod workspace;
 
@@ -63,7 +65,7 @@ pub use asking::Offers;
 use crate::agent::event::{Call, CallId, Event, Expectation, Outcome, Status};
 use crate::agent::mask::Masks;
 use crate::agent::money::Price;
-use crate::agent::state::{Errand, Outgoing};
+use crate::agent::state::{Errand, ErrandWish, Outgoing};
 use crate::agent::step::{Effect, Look, Policy};
 use crate::doors::{self, Channels};
 use crate::gate::{Approved, GatePolicy};
@@ -84,6 +86,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use store::Store;
 use tokio_util::sync::CancellationToken;
+use trust::Trust;
 use workspace::Workspace;
 
 /// How often a message is held back before it is given up: three days of quarters of an hour.
@@ -111,6 +114,7 @@ pub struct World {
     pub outline: crate::outline::Limits,
     /// Where schedules are kept.
     pub desk: Desk,
+    pub trust: Trust,
     /// The wire form of the tools, for reading only and for all.
     pub offers: Offers,
     /// Done once the first answer came: the start is over.
@@ -240,7 +244,7 @@ impl World {
                 self.put_back(order, &scene).await
             }
             Effect::Diff { start } => self.diff(start, &scene).await,
-            Effect::Cron { errand } => self.meet(&errand, &scene),
+            Effect::Errand { errand } => self.meet(&errand, &scene),
             Effect::Stop => Event::StopAsked,
         }
     }
@@ -276,14 +280,22 @@ impl World {
         self.finished(id, outcome, scene)
     }
 
-    /// Meets a wish about schedules: however often, it happens once.
+    /// Meets a wish about schedules or trust: however often, it happens once.
     fn meet(&self, errand: &Errand, scene: &Scene) -> Event {
         let key = format!("{} {}", scene.session, errand.message);
         let (store, customer) = (&self.store, &scene.customer);
-        let answer = self
-            .desk
-            .act(store, &key, &errand.wish, customer, errand.at);
-        Event::CronAnswered { answer }
+        match &errand.wish {
+            ErrandWish::Cron(wish) => Event::CronAnswered {
+                answer: self.desk.act(store, &key, wish, customer, errand.at),
+            },
+            ErrandWish::Trust(wish) => {
+                let by = format!("{} in {}", customer.owner, customer.chat);
+                let place = scene.workspace.as_ref();
+                Event::TrustAnswered {
+                    answer: self.trust.act(wish, place, &by, errand.at),
+                }
+            }
+        }
     }
 
     /// The same for a call of a model.
@@ -315,6 +327,7 @@ impl World {
             workspace,
             outputs,
             hosting: self.hosting.clone(),
+            trust: self.trust.clone(),
             projects: self.projects.clone(),
             expect,
             outline: self.outline,

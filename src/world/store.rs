@@ -1,13 +1,15 @@
 //! SQLite: what must be found without reading every journal.
 //!
 //! The tables here are *derived* (invariant 8): they are made again from the journals, and never decide what happened.
-//! Those in [`cron`] are *owned*: they exist nowhere else.
+//! Those in [`cron`] and [`trust`] are *owned*: they exist nowhere else.
 //! The database is opened with the first use; one that is damaged is set aside ([`damage`]).
 
 /// Scheduled prompts and their runs.
 pub mod cron;
 /// A database that cannot be read.
 mod damage;
+/// Trusted workspaces.
+pub mod trust;
 
 use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{EndReason, Event, Inbound, Record, Status, Timestamp, Usage, Via};
@@ -22,7 +24,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use thiserror::Error;
 
-const SCHEMA_VERSION: i64 = 6;
+const SCHEMA_VERSION: i64 = 7;
 const SCHEMA: &str = "
     DROP TABLE IF EXISTS sessions; DROP TABLE IF EXISTS seen; DROP TABLE IF EXISTS agent_command_log;
     DROP TABLE IF EXISTS spend;
@@ -466,6 +468,7 @@ fn try_open(path: &Path) -> rusqlite::Result<Connection> {
         if version(&db)? != SCHEMA_VERSION {
             db.execute_batch(SCHEMA)?;
             cron::prepare(&db)?;
+            trust::prepare(&db)?;
             db.pragma_update(None, "user_version", SCHEMA_VERSION)?;
         }
         db.execute_batch("COMMIT")?;

@@ -243,7 +243,7 @@ impl History {
                                 error: None,
                             }));
                         }
-                        Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Cron { .. } => {
+                        Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
                             unreachable!("nobody asks for it")
                         }
                         Effect::Stop => panic!("nobody said stop"),

@@ -24,6 +24,7 @@ fn opening() -> Event {
         prompt_digest: String::new(),
         policy_digest: String::new(),
         model: "m".into(),
+        brief: None,
         scheduled: None,
         fork: None,
     }))

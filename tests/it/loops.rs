@@ -176,7 +176,7 @@ impl<'a> Player<'a> {
                                 error: None,
                             }));
                         }
-                        Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Cron { .. } => {
+                        Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
                             unreachable!("nobody asks for it")
                         }
                         Effect::Stop => {}
@@ -217,6 +217,7 @@ impl<'a> Player<'a> {
                 call: call.id,
             },
             Look::Probe { .. } => panic!("nothing is in doubt here"),
+            Look::Brief { .. } => panic!("the workspace has no files of its own"),
             Look::Spend { .. } => panic!("nobody asks what it cost"),
             Look::Workspaces { .. } | Look::Chain { .. } => panic!("nobody asks for the chain"),
             Look::Tree { call } => {

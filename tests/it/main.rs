@@ -35,6 +35,7 @@ mod simulation;
 mod support;
 mod tidy;
 mod tools;
+mod trust;
 mod undo;
 mod webhook;
 mod whatsapp;

@@ -187,6 +187,7 @@ fn opening(session: &str, workspace: &Path) -> Event {
         policy_digest: String::new(),
         model: "m".into(),
         sandbox: String::new(),
+        brief: None,
         scheduled: None,
         fork: None,
     }))

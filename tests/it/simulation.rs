@@ -6,6 +6,7 @@
 use crate::support;
 use crate::support::texts;
 use journeyman::agent::apply::apply;
+use journeyman::agent::brief::Brief;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, EffectClass, Event, Expectation, ExpectedFile, Inbound,
     Names, Opening, Outcome, Probe, Record, Restored, Scheduled, Status, Timestamp, TreeId, Usage,
@@ -15,8 +16,9 @@ use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
 use journeyman::agent::recovery;
 use journeyman::agent::replay::{Match, Today};
-use journeyman::agent::state::{Phase, Stage, State};
+use journeyman::agent::state::{Errand, ErrandWish, Phase, Stage, State};
 use journeyman::agent::step::{Decision, Effect, Look, Policy, Resume, step};
+use journeyman::agent::trust::TrustAnswer;
 use journeyman::gate::{
     self, BUILT_IN, Destination, Facts, GatePolicy, GateSettings, PathFact, Place, ProgramFact,
     Touch,
@@ -81,6 +83,7 @@ fn input() -> impl Strategy<Value = Input> {
         "/diff",
         "/cron",
         "/cron delete 3",
+        "/trust off",
         "/cron add @daily water the plants",
         "/agent-resume",
         "/agent-resume 1-2",
@@ -186,6 +189,10 @@ impl Simulation {
         let opening = Opening {
             // One kind is started by the clock, and reminds of its questions.
             scheduled: (resume == Resume::Auto).then(|| Box::new(scheduled)),
+            brief: Some(Brief {
+                trusted: true,
+                files: Vec::new(),
+            }),
             ..support::opening(OWNER)
         };
         let first = line(1, 0, Event::SessionStarted(Box::new(opening)));
@@ -454,6 +461,10 @@ impl Simulation {
                 Event::CallProbed { call, probe }
             }
             Look::Tree { call } => Event::TreeSeen { call, tree: None },
+            Look::Brief { known } => Event::BriefSeen {
+                text: format!("They changed before line {}.", self.state.seq),
+                brief: known,
+            },
             Look::Spend { month, .. } => Event::SpendSeen {
                 month,
                 elsewhere: Some(Default::default()),
@@ -576,7 +587,21 @@ impl Simulation {
                     Event::PutBack { restored }
                 })))
             }
-            Effect::Cron { .. } => self.running.push(Running::Trees(Box::new(|how| {
+            Effect::Errand {
+                errand:
+                    Errand {
+                        wish: ErrandWish::Trust(_),
+                        ..
+                    },
+            } => self
+                .running
+                .push(Running::Trees(Box::new(|how| Event::TrustAnswered {
+                    answer: match how % 2 {
+                        0 => TrustAnswer::Revoked { name: "w".into() },
+                        _ => TrustAnswer::Refused { why: "no".into() },
+                    },
+                }))),
+            Effect::Errand { .. } => self.running.push(Running::Trees(Box::new(|how| {
                 let answer = match how % 3 {
                     0 => wish::Answer::Missing { id: 3 },
                     1 => wish::Answer::Refused { why: "no".into() },

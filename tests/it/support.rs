@@ -47,6 +47,7 @@ pub fn opening(owner: &str) -> Opening {
         policy_digest: String::new(),
         model: "m".into(),
         sandbox: String::new(),
+        brief: None,
         scheduled: None,
         fork: None,
     }

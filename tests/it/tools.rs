@@ -2,6 +2,7 @@
 
 use journeyman::agent::event::{Call, CallId, EffectClass, Outcome, Status};
 use journeyman::agent::limits;
+use journeyman::agent::mask::Masks;
 use journeyman::agent::plan::Plan;
 use journeyman::config::Settings;
 use journeyman::gate::{
@@ -11,6 +12,8 @@ use journeyman::gate::{
 use journeyman::tools::{self, Action, Kit, Reach, Tool};
 use journeyman::world::outputs::Outputs;
 use journeyman::world::process::{Processes, safe_environment};
+use journeyman::world::store::Store;
+use journeyman::world::trust::Trust;
 use journeyman::world::workspace::{Open, Workspace, WorkspaceError, digest_of};
 use serde_json::{Value, json};
 use std::fs;
@@ -87,6 +90,15 @@ fn processes(workspace: &Path) -> Processes {
     )
 }
 
+/// Kept in `data` below the folder.
+pub fn trust(folder: &Path) -> Trust {
+    Trust {
+        store: Arc::new(Store::new(&folder.join("data"))),
+        masks: Masks::new([]),
+        run_hooks: true,
+    }
+}
+
 pub fn bench() -> Bench {
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::at(folder.path()).unwrap();
@@ -96,6 +108,7 @@ pub fn bench() -> Bench {
         session: "s-1".into(),
         outputs: Outputs::of(&folder.path().join("data"), "s-1"),
         hosting: Arc::default(),
+        trust: trust(folder.path()),
         projects: None,
         expect: None,
         outline: limits::built_in().outline(),
@@ -1430,6 +1443,7 @@ async fn says_why_git_can_not_be_used() {
         session: "s-2".into(),
         outputs: Outputs::of(bench.root(), "s-2"),
         hosting: Arc::default(),
+        trust: trust(bench.root()),
         projects: None,
         expect: None,
         outline: limits::built_in().outline(),

@@ -1,8 +1,9 @@
 //! How the conversation gets shorter: notes asked for and given, messages and results left out.
 
 use super::messages::pass_on_steering;
-use super::{Illegal, illegal, spend, turn};
+use super::{Illegal, illegal, spend, trust, turn};
 use crate::agent::compaction::OVERFLOWS_MAX;
+use crate::agent::conversation::Kind;
 use crate::agent::event::{CallId, Usage};
 use crate::agent::state::{Phase, State};
 
@@ -59,6 +60,10 @@ pub(super) fn compact(
         if !state.conversation.refer(call) {
             return illegal(format!("call {call} has no result to leave out"));
         }
+    }
+    let gone = state.conversation.kinds().get(..messages);
+    if gone.is_some_and(|kinds| kinds.contains(&Kind::Brief)) {
+        trust::forget(state);
     }
     if messages > 0
         && !state

@@ -1,51 +1,20 @@
-//! Wishes about schedules: asked for, under way, met. And what a session that a schedule started says once more.
+//! What came of wishes about schedules. And what a session that a schedule started says once more.
 
-use super::messages::take_word;
+use super::errands::met;
 use super::outbox::say;
 use super::{Illegal, illegal};
-use crate::agent::event::{By, OutgoingKind, Timestamp};
-use crate::agent::state::{Errand, State};
+use crate::agent::event::{OutgoingKind, Timestamp};
+use crate::agent::state::{ErrandWish, State};
 use crate::agent::wording;
-use crate::schedule::wish::{Answer, Wish};
-
-pub(super) fn ask(state: &mut State, by: &By, wish: &Wish) -> Result<(), Illegal> {
-    let Some(message) = by.message.clone() else {
-        return illegal("a wish about schedules without a message");
-    };
-    if state.errand.is_some() {
-        return illegal("two wishes about schedules at once");
-    }
-    take_word(state, by)?;
-    state.errand = Some(Errand {
-        message,
-        wish: wish.clone(),
-        at: state.now,
-        running: false,
-    });
-    Ok(())
-}
-
-pub(super) fn start(state: &mut State, message: &str) -> Result<(), Illegal> {
-    match &mut state.errand {
-        Some(errand) if errand.message == message && !errand.running => {
-            errand.running = true;
-            Ok(())
-        }
-        _ => illegal(format!(
-            "nothing about schedules is to be done for {message}"
-        )),
-    }
-}
+use crate::schedule::wish::Answer;
 
 pub(super) fn answer(state: &mut State, answer: &Answer) -> Result<(), Illegal> {
-    match state.errand.take() {
-        Some(errand) if errand.running => {
-            let text = wording::cron_answer(&state.texts, &errand.wish, answer);
-            say(state, OutgoingKind::Notice, text, None);
-            Ok(())
-        }
-        _ => illegal("an answer about schedules that nobody asked for"),
-    }
+    let ErrandWish::Cron(wish) = met(state)? else {
+        return illegal("an answer about schedules that nobody asked for");
+    };
+    let text = wording::cron_answer(&state.texts, &wish, answer);
+    say(state, OutgoingKind::Notice, text, None);
+    Ok(())
 }
 
 /// How long after a question that never expires, in milliseconds.
@@ -75,11 +44,4 @@ pub(super) fn remind(state: &mut State) -> Result<(), Illegal> {
         reminder.always = always;
     }
     Ok(())
-}
-
-/// The process died: it is done again, which does nothing where it was done.
-pub(super) fn interrupt(state: &mut State) {
-    if let Some(errand) = &mut state.errand {
-        errand.running = false;
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::messages::{pass_on_steering, unread};
 use super::outbox::{notice, say};
-use super::{Illegal, checkpoints, cron};
+use super::{Illegal, checkpoints, errands};
 use crate::agent::event::{Inbound, OutgoingKind};
 use crate::agent::state::{Pending, Phase, Stage, State, Stop};
 use crate::agent::wording;
@@ -22,7 +22,7 @@ pub(super) fn lose_tail(state: &mut State, lost: Lost<'_>) {
     let skipped = u32::try_from(lost.lines).unwrap_or(u32::MAX);
     state.rounds = state.rounds.saturating_add(skipped);
     checkpoints::interrupt(state);
-    cron::interrupt(state);
+    errands::interrupt(state);
     // What the person meant then may be something else now.
     if state.checkpoints.puts_back() {
         state.checkpoints.wish = None;

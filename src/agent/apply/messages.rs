@@ -2,6 +2,7 @@
 
 use super::calls::{finish_round, pending};
 use super::outbox::{notice, say};
+use super::trust::begin_turn;
 use super::{Illegal, illegal, turn};
 use crate::agent::event::{By, Inbound, Outcome, OutgoingKind, Reading, Status, Via};
 use crate::agent::loops::Loops;
@@ -59,6 +60,7 @@ pub(super) fn take_message(
             }
             state.conversation.objective(&message.text);
             state.turn = Some(Turn::begin(state.now, state.plan.done()));
+            begin_turn(state);
         }
         Reading::Steering => {
             let at_boundary = matches!(turn(state)?.phase, Phase::Ready);

@@ -70,6 +70,9 @@ pub(super) fn switch(
     checkpoints.last = last;
     checkpoints.last_tree = None;
     state.left.insert(old.path, belongings);
+    if let Some(briefing) = &mut state.briefing {
+        briefing.due = true;
+    }
     notice(state, "workspace_switched", &[("name", &workspace.name)]);
     match call {
         Some(call) => finish(state, call, &Outcome::done(output)),

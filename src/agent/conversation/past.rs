@@ -60,7 +60,7 @@ impl Past {
         let mut open: Vec<ReadCall> = Vec::new();
         for (kind, wire) in kinds.iter().zip(messages) {
             match kind {
-                Kind::System | Kind::Digest => {}
+                Kind::System | Kind::Digest | Kind::Brief => {}
                 Kind::Person { objective } => self.said.push(Said {
                     text: read_back(wire).content.unwrap_or_default(),
                     objective: *objective,

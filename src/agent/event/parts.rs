@@ -1,6 +1,7 @@
 //! What events are made of: messages, calls, answers, outcomes.
 
 use super::Timestamp;
+use crate::agent::brief::Brief;
 use crate::agent::conversation::{Kind, Past};
 use crate::agent::plan::Plan;
 use crate::gate::{Project, PushPlan};
@@ -30,6 +31,9 @@ pub struct Opening {
     /// What confines commands: `landlock abi 7, seccomp`.
     #[serde(default)]
     pub sandbox: String,
+    /// The workspace's own files at the end of `system`; `None` in journals of before there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub brief: Option<Brief>,
     /// The slot that this session was started for, if the clock started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduled: Option<Box<Scheduled>>,

@@ -3,7 +3,7 @@
 use crate::agent::checkpoints::{Swap, Way};
 use crate::agent::conversation::Wire;
 use crate::agent::event::{Call, EffectClass, Event, Expectation, Moment, TreeId};
-use crate::agent::state::{Errand, Outgoing};
+use crate::agent::state::{Errand, ErrandWish, Outgoing};
 use crate::gate::Approved;
 
 /// An effect on the world.
@@ -59,8 +59,8 @@ pub enum Effect {
     Diff {
         start: Option<TreeId>,
     },
-    /// Meet a wish about schedules, once for each message.
-    Cron {
+    /// Meet a wish about schedules or trust, once for each message.
+    Errand {
         errand: Errand,
     },
     /// Drop the model's stream and kill process groups.
@@ -118,10 +118,13 @@ impl Effect {
                 from: from.clone(),
             },
             Effect::Diff { .. } => Event::DiffStarted,
-            Effect::Cron { errand } => Event::CronStarted {
-                message: errand.message.clone(),
-                wish: errand.wish.clone(),
-            },
+            Effect::Errand { errand } => {
+                let message = errand.message.clone();
+                match errand.wish.clone() {
+                    ErrandWish::Cron(wish) => Event::CronStarted { message, wish },
+                    ErrandWish::Trust(wish) => Event::TrustStarted { message, wish },
+                }
+            }
             Effect::Stop => Event::StopAsked,
         }
     }

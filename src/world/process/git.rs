@@ -13,6 +13,8 @@ const GIT_REMOTE: &[&str] = &["clone", "fetch", "ls-remote", "pull", "push"];
 /// Subcommands that leave something behind: a probe must know whether one still runs.
 const GIT_LASTING: &[&str] = &["add", "commit"];
 const PUSH_TIMEOUT: Duration = Duration::from_secs(300);
+/// With hooks: they may run checks and tests.
+pub const HOOKS_TIMEOUT: Duration = Duration::from_secs(300);
 /// What of git could start a program or ask for something: hooks, pager, monitor, external diff, signing.
 const NEUTRAL: &[&str] = &[
     "--no-pager",
@@ -64,6 +66,29 @@ impl Processes {
         self.git_with(call, cwd, args, stdin, &[]).await
     }
 
+    /// The same with the hooks in `folder`, which were trusted: confined like any command, and what they change of git's
+    /// settings is put back.
+    pub async fn git_with_hooks(
+        &self,
+        call: &CallId,
+        cwd: &Path,
+        args: &[&str],
+        stdin: Option<Vec<u8>>,
+        folder: &Path,
+    ) -> Finished {
+        let hooks = format!("core.hooksPath={}", folder.display());
+        let args: Vec<&str> = ["-c", &hooks]
+            .into_iter()
+            .chain(args.iter().copied())
+            .collect();
+        let launch = Launch {
+            timeout: HOOKS_TIMEOUT,
+            guard_git: true,
+            ..local(cwd, &args, stdin, &[])
+        };
+        self.run(call, launch).await
+    }
+
     /// The same with variables of its own.
     pub async fn git_with(
         &self,
@@ -73,41 +98,7 @@ impl Processes {
         stdin: Option<Vec<u8>>,
         variables: &[(String, String)],
     ) -> Finished {
-        let remote = args.first().is_some_and(|name| GIT_REMOTE.contains(name));
-        let env = [
-            ("GIT_TERMINAL_PROMPT", "0"),
-            ("GIT_OPTIONAL_LOCKS", "0"),
-            ("GIT_EDITOR", "true"),
-            ("GIT_ASKPASS", "true"),
-        ];
-        let name = args.iter().find(|arg| !arg.starts_with('-'));
-        let life = match name.filter(|name| GIT_LASTING.contains(name)) {
-            Some(name) => Life::Lasting(format!("git {name}")),
-            None => Life::Bound,
-        };
-        let launch = Launch {
-            program: "git".into(),
-            args: NEUTRAL
-                .iter()
-                .chain(args)
-                .map(|arg| (*arg).to_owned())
-                .collect(),
-            cwd: cwd.to_owned(),
-            env: env
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into_iter()
-                .chain(variables.iter().cloned())
-                .collect(),
-            timeout: GIT_TIMEOUT,
-            stdin,
-            needs: Needs {
-                network: remote,
-                credentials: remote,
-            },
-            guard_git: false,
-            life,
-        };
-        self.run(call, launch).await
+        self.run(call, local(cwd, args, stdin, variables)).await
     }
 
     /// git with a remote, in a bare repository of ours that is its only writable folder besides the workspace. It is
@@ -179,5 +170,52 @@ impl Processes {
             life: Life::Bound,
         };
         self.run_in(room, call, launch).await
+    }
+}
+
+/// git on what is here.
+fn local(
+    cwd: &Path,
+    args: &[&str],
+    stdin: Option<Vec<u8>>,
+    variables: &[(String, String)],
+) -> Launch {
+    let remote = args.first().is_some_and(|name| GIT_REMOTE.contains(name));
+    let env = [
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+        ("GIT_EDITOR", "true"),
+        ("GIT_ASKPASS", "true"),
+    ];
+    let mut words = args.iter().skip_while(|arg| arg.starts_with('-'));
+    let name = match args.first() {
+        Some(&"-c") => args.get(2),
+        _ => words.next(),
+    };
+    let life = match name.filter(|name| GIT_LASTING.contains(name)) {
+        Some(name) => Life::Lasting(format!("git {name}")),
+        None => Life::Bound,
+    };
+    Launch {
+        program: "git".into(),
+        args: NEUTRAL
+            .iter()
+            .chain(args)
+            .map(|arg| (*arg).to_owned())
+            .collect(),
+        cwd: cwd.to_owned(),
+        env: env
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into_iter()
+            .chain(variables.iter().cloned())
+            .collect(),
+        timeout: GIT_TIMEOUT,
+        stdin,
+        needs: Needs {
+            network: remote,
+            credentials: remote,
+        },
+        guard_git: false,
+        life,
     }
 }

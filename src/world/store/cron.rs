@@ -157,7 +157,7 @@ impl Store {
         })
     }
 
-    fn owned<T>(
+    pub(super) fn owned<T>(
         &self,
         verb: &'static str,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -169,7 +169,7 @@ impl Store {
     }
 
     /// One transaction, on disk when this returns: the rest of the database may lose its last ones to a power cut.
-    fn durably<T>(
+    pub(super) fn durably<T>(
         &self,
         verb: &'static str,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,

@@ -15,7 +15,11 @@ pub(super) const OWNED: &[&str] = &[
     "cron_runs",
     "cron_notices",
     "cron_changes",
+    TRUST,
 ];
+
+/// A database of before it has none; what is not carried over is asked again.
+const TRUST: &str = "trusted_workspaces";
 
 /// Damaged databases that are kept.
 const KEPT_MAX: u32 = 1_000;
@@ -123,11 +127,15 @@ fn copy_tables(path: &Path, fresh: &Path, owned: &[&str]) -> rusqlite::Result<()
     db.execute("ATTACH ?1 AS fresh", [fresh.to_string_lossy()])?;
     db.execute_batch("BEGIN")?;
     for table in owned {
-        let sql: String = db.query_row(
+        let found: rusqlite::Result<String> = db.query_row(
             "SELECT sql FROM main.sqlite_master WHERE type = 'table' AND name = ?1",
             [table],
             |row| row.get(0),
-        )?;
+        );
+        let sql = match found {
+            Err(rusqlite::Error::QueryReturnedNoRows) if *table == TRUST => continue,
+            found => found?,
+        };
         db.execute_batch(&sql.replacen("CREATE TABLE ", "CREATE TABLE fresh.", 1))?;
         db.execute_batch(&format!(
             "INSERT INTO fresh.\"{table}\" SELECT * FROM main.\"{table}\" NOT INDEXED"

@@ -189,7 +189,7 @@ impl Reality {
                         error: None,
                     })
             }
-            Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Cron { .. } => {
+            Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
                 unreachable!("no script asks for it")
             }
             Effect::Stop => Some(Event::StopAsked),
@@ -527,7 +527,7 @@ impl Reality {
             Effect::Checkpoint { number, .. } => {
                 (format!(r#""checkpoint_started","number":{number},"#), false)
             }
-            Effect::Stop | Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Cron { .. } => {
+            Effect::Stop | Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
                 return;
             }
         };

@@ -43,6 +43,10 @@ impl Reality {
                 call,
             },
             Look::Tree { call } => Event::TreeSeen { call, tree: None },
+            Look::Brief { known } => Event::BriefSeen {
+                brief: known,
+                text: String::new(),
+            },
             Look::Workspaces { message, name } => Event::WorkspacesSeen {
                 message,
                 names: vec!["other".into(), "shop".into()],

@@ -1,0 +1,278 @@
+//! Trust in a workspace: what it would let in, whether it was given, and what is let in because of it.
+//!
+//! Bound to the workspace's canonical path and to the folder that stood there, and for hooks to every byte of them: a
+//! hook that came or changed later runs only after the owner has said so again. Where anything cannot be told, nothing
+//! is trusted (invariant 12).
+
+/// Hooks of a repository.
+mod hooks;
+
+pub use hooks::{Hook, Hooks};
+
+use super::confine::rules::worktree_folders;
+use super::store::Store;
+use super::store::trust::Trusted;
+use super::workspace::{Workspace, WorkspaceError, digest_of};
+use crate::agent::brief::{Brief, BriefFile, FoundFile, NAMES};
+use crate::agent::event::Timestamp;
+use crate::agent::mask::Masks;
+use crate::agent::trust::{Survey, TrustAnswer, TrustItem, TrustWish};
+use crate::tools::is_secret;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+/// Characters of the code that stands for what was shown.
+const CODE_CHARS: usize = 6;
+
+/// Where trust is kept and looked up. Cheap to clone.
+#[derive(Clone)]
+pub struct Trust {
+    pub store: Arc<Store>,
+    pub masks: Masks,
+    /// Whether hooks of trusted workspaces run.
+    pub run_hooks: bool,
+}
+
+/// What git is told about hooks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HookRule {
+    /// None runs; why, where there are some.
+    Off(Option<String>),
+    Run(Hooks),
+}
+
+impl Trust {
+    /// What the workspace's own files say, if they may say something.
+    pub fn brief(&self, workspace: &Workspace) -> (Brief, Vec<FoundFile>) {
+        let names: Vec<&str> = NAMES
+            .into_iter()
+            .filter(|name| !is_absent(workspace, name))
+            .collect();
+        // Nothing to read: nobody is asked, and no database is opened for it.
+        let trusted = !names.is_empty() && self.given(workspace).is_some();
+        let found: Vec<FoundFile> = match trusted {
+            true => names
+                .iter()
+                .map(|name| self.read(workspace, name))
+                .collect(),
+            false => Vec::new(),
+        };
+        let files = match trusted {
+            true => found.iter().map(|found| found.file.clone()).collect(),
+            false => names.iter().map(|name| unread(name)).collect(),
+        };
+        (Brief { trusted, files }, found)
+    }
+
+    /// Whether hooks run in this workspace, and which.
+    pub fn hooks(&self, workspace: &Workspace) -> HookRule {
+        let hooks = match Hooks::of(workspace.root()) {
+            Ok(hooks) if hooks.files.is_empty() => return HookRule::Off(None),
+            Ok(hooks) => hooks,
+            Err(why) => return HookRule::Off(Some(why)),
+        };
+        let why = match self.given(workspace) {
+            _ if !self.run_hooks => "git_hooks is off in config/settings.toml",
+            None => "the person has not trusted this workspace (/trust)",
+            Some(trusted) if trusted.hooks != hooks.digest => {
+                "they are not those that the person trusted; /trust shows them and asks again"
+            }
+            Some(_) => return HookRule::Run(hooks),
+        };
+        HookRule::Off(Some(why.to_owned()))
+    }
+
+    /// Does what the owner said; any number of times it comes to the same.
+    pub fn act(
+        &self,
+        wish: &TrustWish,
+        workspace: Option<&Workspace>,
+        by: &str,
+        at: Timestamp,
+    ) -> TrustAnswer {
+        let Some(workspace) = workspace else {
+            let why = "the workspace cannot be opened".into();
+            return TrustAnswer::Refused { why };
+        };
+        let done = match wish {
+            TrustWish::Show => Ok(TrustAnswer::Shown {
+                survey: self.survey(workspace),
+            }),
+            TrustWish::Grant { code } => self.grant(workspace, code, by, at),
+            TrustWish::Revoke => self.revoke(workspace),
+        };
+        done.unwrap_or_else(|why| TrustAnswer::Refused { why })
+    }
+
+    /// What the workspace would let in now.
+    pub fn survey(&self, workspace: &Workspace) -> Survey {
+        let (path, hooks) = (anchor(workspace), Hooks::of(workspace.root()));
+        let mut digest = Sha256::new_with_prefix(path.as_os_str().as_encoded_bytes());
+        let mut items = Vec::new();
+        for name in NAMES.into_iter().filter(|name| !is_absent(workspace, name)) {
+            let item = match text_of(workspace, name) {
+                Ok(text) => {
+                    digest.update(format!("\0{name}\0{}", digest_of(text.as_bytes())));
+                    let bytes = text.len() as u64;
+                    TrustItem::File {
+                        name: name.into(),
+                        bytes,
+                    }
+                }
+                Err(why) => TrustItem::Unreadable {
+                    name: name.into(),
+                    why,
+                },
+            };
+            items.push(item);
+        }
+        match &hooks {
+            Ok(hooks) => {
+                digest.update(format!("\0hooks\0{}", hooks.digest));
+                items.extend(hooks.files.iter().map(hook_item));
+            }
+            Err(why) => items.push(TrustItem::NoHooks { why: why.clone() }),
+        }
+        let now = hooks.map(|hooks| hooks.digest).unwrap_or_default();
+        let given = self.given(workspace);
+        Survey {
+            name: path
+                .file_name()
+                .unwrap_or(path.as_os_str())
+                .to_string_lossy()
+                .into_owned(),
+            path: path.to_string_lossy().into_owned(),
+            trusted: given.is_some_and(|trusted| trusted.hooks == now),
+            items,
+            code: hex::encode_upper(digest.finalize())[..CODE_CHARS].to_owned(),
+        }
+    }
+
+    fn grant(
+        &self,
+        workspace: &Workspace,
+        code: &str,
+        by: &str,
+        at: Timestamp,
+    ) -> Result<TrustAnswer, String> {
+        let survey = self.survey(workspace);
+        if !survey.code.eq_ignore_ascii_case(code) {
+            return Ok(TrustAnswer::Differs { survey });
+        }
+        let hooks = Hooks::of(workspace.root()).map(|hooks| hooks.digest);
+        let trusted = Trusted {
+            path: survey.path.clone(),
+            made_at: made_at(Path::new(&survey.path)),
+            hooks: hooks.unwrap_or_default(),
+            by: by.to_owned(),
+            at,
+        };
+        self.store
+            .trust(&trusted)
+            .map_err(|error| error.to_string())?;
+        // What was written between is not what was shown.
+        let after = self.survey(workspace);
+        if after.code != survey.code {
+            self.store
+                .distrust(&after.path)
+                .map_err(|error| error.to_string())?;
+            return Ok(TrustAnswer::Differs { survey: after });
+        }
+        Ok(TrustAnswer::Trusted { survey: after })
+    }
+
+    fn revoke(&self, workspace: &Workspace) -> Result<TrustAnswer, String> {
+        let path = anchor(workspace);
+        let name = path.to_string_lossy().into_owned();
+        let gone = self
+            .store
+            .distrust(&name)
+            .map_err(|error| error.to_string())?;
+        Ok(match gone {
+            true => TrustAnswer::Revoked { name },
+            false => TrustAnswer::NotTrusted { name },
+        })
+    }
+
+    /// The trust that was given to this workspace, if it is still the same folder.
+    fn given(&self, workspace: &Workspace) -> Option<Trusted> {
+        let path = anchor(workspace);
+        let found = self.store.trusted(path.to_str()?);
+        if let Err(error) = &found {
+            tracing::warn!(%error, "whether the workspace is trusted is not known: it is not");
+        }
+        let trusted = found.ok()??;
+        let same = match (trusted.made_at, made_at(&path)) {
+            (Some(then), Some(now)) => then == now,
+            (None, _) | (_, None) => true, // the file system does not tell
+        };
+        same.then_some(trusted)
+    }
+
+    fn read(&self, workspace: &Workspace, name: &str) -> FoundFile {
+        let text = text_of(workspace, name);
+        let digest = text.as_ref().ok().map(|text| digest_of(text.as_bytes()));
+        FoundFile {
+            file: BriefFile {
+                name: name.to_owned(),
+                digest,
+            },
+            text: text.map(|text| self.masks.apply(text)),
+        }
+    }
+}
+
+fn unread(name: &str) -> BriefFile {
+    BriefFile {
+        name: name.to_owned(),
+        digest: None,
+    }
+}
+
+fn hook_item(hook: &Hook) -> TrustItem {
+    TrustItem::Hook {
+        name: hook.name.clone(),
+        bytes: hook.bytes,
+        with_commit: hook.with_commit,
+    }
+}
+
+fn is_absent(workspace: &Workspace, name: &str) -> bool {
+    matches!(
+        workspace.open(name, super::workspace::Open::Read),
+        Err(WorkspaceError::NotFound { .. })
+    )
+}
+
+/// The text of a file in the workspace; a link counts as what it leads to.
+fn text_of(workspace: &Workspace, name: &str) -> Result<String, String> {
+    let place = workspace.locate(name).map_err(|error| error.to_string())?;
+    if is_secret(&place) || place.split('/').any(|part| part == ".git") {
+        return Err(format!("it is a link to {place}, which is never shown"));
+    }
+    let text = workspace
+        .read_text(&place)
+        .map_err(|error| error.to_string())?;
+    Ok(text
+        .strip_prefix('\u{feff}')
+        .map_or(text.clone(), str::to_owned))
+}
+
+/// What trust is bound to: the workspace's own path, or that of the repository whose linked worktree it is.
+fn anchor(workspace: &Workspace) -> PathBuf {
+    let root = workspace.root();
+    let main = worktree_folders(root).and_then(|(_, common)| {
+        let named = common.file_name()? == ".git";
+        named.then(|| common.parent().map(Path::to_owned))?
+    });
+    main.unwrap_or_else(|| root.to_owned())
+}
+
+/// When the folder was made, where the file system knows.
+fn made_at(path: &Path) -> Option<i64> {
+    let made = path.metadata().ok()?.created().ok()?;
+    let since = made.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_nanos()).ok()
+}
