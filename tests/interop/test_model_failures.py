@@ -183,7 +183,7 @@ def test_the_wait_that_a_server_asks_for_is_kept_and_the_bytes_are_the_same(tmp_
 
 
 def test_a_wait_until_a_date_is_kept_too(tmp_path):
-    until = email.utils.formatdate(time.time() + 4, usegmt=True)
+    until = email.utils.formatdate(time.time() + 8, usegmt=True)
     ran, model = raw_model(tmp_path, c.failure(429, "busy", {"retry-after": until}), WELL)
     assert ran.code == 0, ran.everything
     assert model.arrived_at[1] - model.arrived_at[0] > 1.5
