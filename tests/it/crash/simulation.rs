@@ -527,19 +527,27 @@ fn long_every_byte_of_every_line_is_a_place_to_die() {
 }
 
 /// Killed, started again, and killed again: every pair of places.
-#[test]
-#[ignore = "long: by .ci/full"]
-fn long_every_pair_of_deaths_is_survived() {
-    for script in SCRIPTS.iter().filter(|script| script.pairs) {
-        let mut firsts = Vec::new();
-        let one = each_death(script, &[], Care::Usual, |deaths| {
-            firsts.push(deaths.to_vec())
-        });
-        none_is_wrong(script.name, one);
-        for first in firsts {
-            none_is_wrong(script.name, each_death(script, &first, Care::Usual, |_| {}));
+fn survives_every_pair(name: &str) {
+    let script = SCRIPTS.iter().find(|script| script.name == name);
+    let script = script.expect("a script");
+    assert!(
+        script.pairs,
+        "{name} is not among those that are short enough"
+    );
+    let mut firsts = Vec::new();
+    let one = each_death(script, &[], Care::Usual, |deaths| {
+        firsts.push(deaths.to_vec())
+    });
+    none_is_wrong(name, one);
+    let mut pairs = 0;
+    for first in firsts {
+        let (histories, wrong) = each_death(script, &first, Care::Usual, |_| {});
+        pairs += histories;
+        if let Some(first) = wrong.first() {
+            panic!("{} of {histories} histories: {first}", wrong.len());
         }
     }
+    println!("{name}: {pairs} pairs");
 }
 
 /// A few pairs at least with every test.
@@ -554,6 +562,34 @@ fn an_answer_survives_every_pair_of_deaths() {
     for first in firsts.iter().step_by(5) {
         none_is_wrong(script.name, each_death(script, first, Care::Usual, |_| {}));
     }
+}
+
+macro_rules! survives_pairs {
+    ($($test:ident: $name:literal,)*) => {
+        $(
+            #[test]
+            #[ignore = "long: by .ci/full"]
+            fn $test() {
+                survives_every_pair($name);
+            }
+        )*
+
+        #[test]
+        fn every_short_script_is_tried_in_pairs() {
+            let short = SCRIPTS.iter().filter(|script| script.pairs);
+            let short: Vec<_> = short.map(|script| script.name).collect();
+            assert_eq!([$($name),*].to_vec(), short);
+        }
+    };
+}
+
+survives_pairs! {
+    long_an_answer_survives_every_pair: "answer",
+    long_a_patch_survives_every_pair: "patch",
+    long_an_approval_survives_every_pair: "approval",
+    long_a_refusal_survives_every_pair: "refusal",
+    long_a_cancel_survives_every_pair: "cancel",
+    long_a_question_survives_every_pair: "question",
 }
 
 macro_rules! survives {
