@@ -2,18 +2,21 @@
 //!
 //! Looks into no file that is hidden, ignored, binary, or by its name a secret.
 
+/// Files side by side.
+mod crew;
+/// Lines as they are found, and as they are shown.
+mod found;
+
 use super::walk::{Step, Walk, Walked, is_secret};
 use super::{Action, Reach, Tool, args, blocking, schema_of, text};
 use crate::agent::event::{EffectClass, Outcome};
 use crate::gate::{Approved, Touch};
 use crate::world::workspace::Open;
+use found::{Found, Lines};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{
-    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
-};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::io;
 use std::sync::Arc;
 
 const MATCHES_MAX: usize = 100;
@@ -62,33 +65,29 @@ fn run(approved: Approved<Args>, reach: &Reach) -> Outcome {
 fn search(args: &Args, reach: &Reach) -> Result<String, String> {
     let matcher = matcher(args)?;
     let context = args.context.unwrap_or(0);
-    let mut searcher = SearcherBuilder::new()
-        .binary_detection(BinaryDetection::quit(0))
-        .heap_limit(Some(LINE_BYTES_MAX))
-        .before_context(context)
-        .after_context(context)
-        .build();
+    let seeker = || {
+        let (matcher, mut searcher) = (&matcher, searcher(context));
+        move |path: &str| {
+            let file = reach.workspace.open(path, Open::Read).ok()?;
+            let mut lines = Lines::of(path);
+            let searched = searcher.search_file(matcher, &file, &mut lines);
+            lines.is_unread = searched.is_err();
+            Some(lines)
+        }
+    };
     let mut walk = Walk::new(&reach.workspace, args.path.as_deref(), args.glob.as_deref())?;
     if let Some(name) = &args.r#type {
         walk = walk.only(name)?;
     }
     let mut found = Found::default();
-    let mut unread = 0;
-    let walked = walk.files(&reach.workspace, |path| {
-        if is_secret(path) {
-            return Step::On;
-        }
-        let Ok(file) = reach.workspace.open(path, Open::Read) else {
-            unread += 1;
-            return Step::On;
-        };
-        found.begin(path, context > 0);
-        unread += usize::from(searcher.search_file(&matcher, &file, &mut found).is_err());
-        match found.more {
-            Some(_) => Step::Stop,
-            None => Step::On,
-        }
+    let hear = |lines| found.hear(lines, context > 0);
+    let walked = crew::search(seeker, hear, |give| {
+        walk.files(&reach.workspace, |path| match is_secret(path) {
+            true => Step::On,
+            false => give(path),
+        })
     })?;
+    let unread = found.unread;
     let mut lines = found.lines;
     if let Some(more) = found.more {
         lines.push(format!(
@@ -109,6 +108,15 @@ fn search(args: &Args, reach: &Reach) -> Result<String, String> {
     Ok(lines.join("\n"))
 }
 
+fn searcher(context: usize) -> Searcher {
+    SearcherBuilder::new()
+        .binary_detection(BinaryDetection::quit(0))
+        .heap_limit(Some(LINE_BYTES_MAX))
+        .before_context(context)
+        .after_context(context)
+        .build()
+}
+
 fn matcher(args: &Args) -> Result<RegexMatcher, String> {
     let (pattern, literal) = (&args.pattern, args.literal.unwrap_or(false));
     RegexMatcherBuilder::new()
@@ -122,77 +130,4 @@ fn matcher(args: &Args) -> Result<RegexMatcher, String> {
                 "pattern {pattern:?} is no regular expression for one line: {e}. With literal: true it is plain text"
             ),
         })
-}
-
-/// Matches and the lines around them, as they are found.
-#[derive(Default)]
-struct Found {
-    path: String,
-    lines: Vec<String>,
-    matches: usize,
-    /// What stands before a match that is not known to be shown yet.
-    before: Vec<String>,
-    /// Why this is not all.
-    more: Option<String>,
-}
-
-impl Found {
-    fn begin(&mut self, path: &str, in_groups: bool) {
-        path.clone_into(&mut self.path);
-        self.before.clear();
-        if in_groups && !self.lines.is_empty() {
-            self.before.push("--".into());
-        }
-    }
-
-    fn line(&self, mark: char, number: Option<u64>, bytes: &[u8]) -> String {
-        let line = String::from_utf8_lossy(bytes);
-        format!(
-            "{}{mark}{}{mark} {}",
-            self.path,
-            number.unwrap_or(0), // BUG otherwise: the searcher counts lines
-            text::line(line.trim_end(), LINE_CHARS_MAX)
-        )
-    }
-
-    /// Whether there is room; if not, the search ends.
-    fn push(&mut self, line: String) -> bool {
-        if self.lines.len() + self.before.len() >= LINES_SHOWN_MAX {
-            self.more = Some(format!("more than {LINES_SHOWN_MAX} lines"));
-            return false;
-        }
-        self.lines.append(&mut self.before);
-        self.lines.push(line);
-        true
-    }
-}
-
-impl Sink for Found {
-    type Error = io::Error;
-
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        if self.matches == MATCHES_MAX {
-            self.more = Some(format!("more than {MATCHES_MAX} matches"));
-            return Ok(false);
-        }
-        self.matches += 1;
-        let line = self.line(':', found.line_number(), found.bytes());
-        Ok(self.push(line))
-    }
-
-    fn context(&mut self, _: &Searcher, around: &SinkContext<'_>) -> io::Result<bool> {
-        let line = self.line('-', around.line_number(), around.bytes());
-        match around.kind() {
-            SinkContextKind::Before => {
-                self.before.push(line);
-                Ok(true)
-            }
-            SinkContextKind::After | SinkContextKind::Other => Ok(self.push(line)),
-        }
-    }
-
-    fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
-        self.before.push("--".into());
-        Ok(true)
-    }
 }

@@ -737,6 +737,41 @@ async fn says_that_there_are_more_matches_than_shown() {
 }
 
 #[tokio::test]
+async fn finds_the_same_in_the_same_order_however_many_files_there_are() {
+    let bench = bench();
+    for n in 0..900 {
+        let text = match n % 3 {
+            0 => format!("one\nneedle {n}\nthree\n"),
+            _ => "hay\n".repeat(n),
+        };
+        bench.write(&format!("d{}/f{n:03}.txt", n % 7), text);
+    }
+    let pattern = |pattern: &str| json!({"pattern": pattern, "context": 1});
+    // Few of many files: all of them, by their paths.
+    let found = bench.done("search", pattern("needle [0-9]*[05]0$")).await;
+    let shown: Vec<&str> = found.lines().filter(|line| line.contains(":2:")).collect();
+    let mut sorted = shown.clone();
+    sorted.sort_unstable();
+    assert_eq!(shown.len(), 5, "{found}");
+    assert_eq!(shown, sorted);
+    assert_eq!(found.matches("\n--\n").count(), 4);
+    // Too many: the first hundred, and always the same ones.
+    let first = bench.done("search", json!({"pattern": "needle"})).await;
+    assert_eq!(first.lines().count(), 101);
+    assert!(
+        first.starts_with("d0/f000.txt:2: needle 0\nd0/f021.txt"),
+        "{first}"
+    );
+    assert!(first.contains("[more than 100 matches"), "{first}");
+    for _ in 0..10 {
+        assert_eq!(
+            bench.done("search", json!({"pattern": "needle"})).await,
+            first
+        );
+    }
+}
+
+#[tokio::test]
 async fn reads_exactly_the_lines_asked_for() {
     let bench = bench();
     let numbered: String = (1..=300).map(|n| format!("line {n}\r\n")).collect();
