@@ -18,6 +18,9 @@ impl World {
     /// Does what commands of an earlier server left to do after them, now or when they end. For the start, within the
     /// runtime.
     pub fn settle_left(&self) {
+        if let Some(projects) = self.projects.clone() {
+            tokio::task::spawn_blocking(move || projects.sweep());
+        }
         for outputs in Outputs::all(&self.data_dir) {
             for call in outputs.unsettled() {
                 let outputs = outputs.clone();

@@ -5,7 +5,7 @@
 
 use crate::agent::event::WorkspaceRef;
 use crate::gate::Destination;
-use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use nix::fcntl::{AT_FDCWD, Flock, FlockArg, RenameFlags, renameat2};
 use std::fs::{self, DirBuilder, DirEntry, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Where new ones are made, beside the others and not one of them.
 const STAGING: &str = ".journeyman";
+/// What a folder is called there, before its name.
+const STAGED: &str = "clone-";
 /// Of a name.
 const NAME_BYTES_MAX: usize = 200;
 
@@ -85,7 +87,7 @@ impl Projects {
     ///
     /// # Errors
     /// The folder cannot be made.
-    pub fn stage(&self, name: &str) -> io::Result<PathBuf> {
+    pub fn stage(&self, name: &str) -> io::Result<Staged> {
         let staging = self.root.join(STAGING);
         match DirBuilder::new().mode(0o700).create(&staging) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -95,13 +97,37 @@ impl Projects {
             let what = format!("{} is no folder", staging.display());
             return Err(io::Error::new(io::ErrorKind::NotADirectory, what));
         }
-        let folder = staging.join(format!("clone-{name}"));
+        let folder = staging.join(format!("{STAGED}{name}"));
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         DirBuilder::new().mode(0o700).create(&folder)?;
-        Ok(folder)
+        let held = hold(&folder)?;
+        Ok(Staged {
+            folder,
+            _held: held,
+        })
+    }
+
+    /// Removes what clones left that were killed: folders that no process holds any more.
+    pub fn sweep(&self) {
+        let staging = self.root.join(STAGING);
+        let is_ours = |entry: &DirEntry| {
+            let named = entry
+                .file_name()
+                .as_encoded_bytes()
+                .starts_with(STAGED.as_bytes());
+            named && entry.file_type().is_ok_and(|kind| kind.is_dir())
+        };
+        let entries = fs::read_dir(staging).into_iter().flatten().flatten();
+        for entry in entries.filter(is_ours) {
+            let path = entry.path();
+            if let Ok(held) = hold(&path) {
+                let _ = fs::remove_dir_all(&path); // or with the next start
+                drop(held);
+            }
+        }
     }
 
     /// Makes what is ready in `folder` the workspace `name`: all of it or nothing, and never in the place of another.
@@ -114,6 +140,17 @@ impl Projects {
         renameat2(AT_FDCWD, folder, AT_FDCWD, &target, kept).map_err(io::Error::from)?;
         File::open(&self.root)?.sync_all()
     }
+}
+
+/// A folder for something that is to become a workspace, and a lock that goes with the process.
+pub struct Staged {
+    pub folder: PathBuf,
+    _held: Flock<File>,
+}
+
+fn hold(folder: &Path) -> io::Result<Flock<File>> {
+    Flock::lock(File::open(folder)?, FlockArg::LockExclusiveNonblock)
+        .map_err(|(_, errno)| io::Error::from(errno))
 }
 
 /// What is said where there are no workspaces to choose from.

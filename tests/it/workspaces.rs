@@ -468,6 +468,22 @@ async fn clones_nothing_from_a_folder_over_another_workspace_or_with_credentials
     assert!(forge.requests().is_empty());
 }
 
+#[test]
+fn what_a_killed_clone_left_goes_and_what_is_under_way_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let projects = Projects::at(folder.path());
+    let left = projects.stage("killed").expect("a place").folder;
+    fs::write(left.join("half"), "").expect("a file");
+    let under_way = projects.stage("cloning").expect("a place");
+    let other = folder.path().join(".journeyman/trees");
+    fs::create_dir(&other).expect("a folder");
+    projects.sweep();
+    assert!(!left.exists() && under_way.folder.exists() && other.exists());
+    drop(under_way);
+    projects.sweep();
+    assert!(!folder.path().join(".journeyman/clone-cloning").exists());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clone_that_is_refused_leaves_nothing() {
     let replies = |url: &str| vec![calls(&[clone(&url.replace("extra", "none"))]), says("No.")];

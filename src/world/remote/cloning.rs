@@ -30,12 +30,12 @@ impl Remote<'_> {
         projects: &Projects,
         plan: &ClonePlan,
     ) -> Result<String, String> {
-        let folder = projects
+        let staged = projects
             .stage(&plan.name)
             .map_err(|error| format!("no room beside the other workspaces: {error}"))?;
-        let made = self.cloned(projects, plan, &folder).await;
-        // What is left of a clone that failed is also removed before the next try.
-        let _ = fs::remove_dir_all(&folder);
+        let made = self.cloned(projects, plan, &staged.folder).await;
+        // What is left of a clone that was killed goes with the next start, or before the next try.
+        let _ = fs::remove_dir_all(&staged.folder);
         made
     }
 
