@@ -261,10 +261,20 @@ impl Journal {
 }
 
 fn chain(prev: &str, line: &[u8]) -> String {
+    hex::encode(digest(prev, line))
+}
+
+/// Whether `hash` is that of the line, without making a text of each.
+fn fits(prev: &str, line: &[u8], hash: &str) -> bool {
+    let mut expected = [0; 64];
+    hex::encode_to_slice(digest(prev, line), &mut expected).is_ok() && expected == *hash.as_bytes()
+}
+
+fn digest(prev: &str, line: &[u8]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     hasher.update(prev.as_bytes());
     hasher.update(line);
-    hex::encode(hasher.finalize())
+    hasher.finalize().into()
 }
 
 /// Writes a journal into a file of its own and puts that in its place, after an fsync that failed: the kernel may go on
