@@ -72,6 +72,21 @@ pub struct Needs {
     pub credentials: bool,
 }
 
+/// Where one command works, and what it may reach besides.
+#[derive(Debug, Clone, Copy)]
+pub struct Reach<'a> {
+    pub workspace: &'a Path,
+    /// [`Temp::shared`].
+    pub temp: &'a Path,
+    /// Folders of the program's own that this one command may write, in spite of all that is left out.
+    pub own: &'a [PathBuf],
+    /// Folders that it may read.
+    pub read: &'a [PathBuf],
+    /// It is git as we call it, or as the person approved it to settle something: in a linked worktree it may write all of the
+    /// repository.
+    pub is_ours: bool,
+}
+
 /// The program's own files.
 #[derive(Debug, Clone, Default)]
 pub struct Own {
@@ -174,27 +189,21 @@ impl Sandbox {
         self.prepared.temp(workspace)
     }
 
-    /// Prepares the confinement of one command. `own`: folders of the program's own that this one command may write, in
-    /// spite of all that is left out.
-    ///
-    /// `temp` is [`Temp::shared`].
+    /// Prepares the confinement of one command.
     ///
     /// # Errors
     /// In words, where it cannot be made; the command must not start then.
     pub fn enclose(
         &self,
-        workspace: &Path,
-        temp: &Path,
-        own: &[PathBuf],
+        reach: &Reach<'_>,
         needs: Needs,
         limit: Duration,
     ) -> Result<Enclosure, String> {
         let (ruleset, filters) = match self.mode {
             Mode::Off => (None, Arc::default()),
-            Mode::Required | Mode::BestEffort => (
-                self.ruleset(workspace, temp, own, needs)?,
-                self.filters(needs.network)?,
-            ),
+            Mode::Required | Mode::BestEffort => {
+                (self.ruleset(reach, needs)?, self.filters(needs.network)?)
+            }
         };
         Ok(Enclosure {
             ruleset,
@@ -205,23 +214,31 @@ impl Sandbox {
         })
     }
 
-    fn ruleset(
-        &self,
-        workspace: &Path,
-        temp: &Path,
-        own: &[PathBuf],
-        needs: Needs,
-    ) -> Result<Option<OwnedFd>, String> {
+    fn ruleset(&self, reach: &Reach<'_>, needs: Needs) -> Result<Option<OwnedFd>, String> {
         if self.landlock_abi == 0 {
             return Ok(None);
         }
+        let Reach {
+            workspace, temp, ..
+        } = *reach;
         let worktree = rules::worktree_folders(workspace);
+        let common = worktree.as_ref().map(|(_, common)| common.as_path());
+        let parts = match reach.is_ours {
+            true => Vec::new(),
+            false => common.map(rules::shared_parts).unwrap_or_default(),
+        };
         let mut write: Vec<&Path> = vec![workspace, temp, Path::new(SHARED_MEMORY)];
         write.extend(self.write.iter().map(PathBuf::as_path));
-        if let Some((own, common)) = &worktree {
-            write.extend([own.as_path(), common.as_path()]);
-        }
         let mut read: Vec<&Path> = self.read.iter().map(PathBuf::as_path).collect();
+        read.extend(reach.read.iter().map(PathBuf::as_path));
+        if let Some((own, common)) = &worktree {
+            write.push(own);
+            match reach.is_ours {
+                true => write.push(common),
+                false => read.push(common),
+            }
+            write.extend(parts.iter().map(PathBuf::as_path));
+        }
         let mut denied: Vec<&Path> = self.denied.iter().map(PathBuf::as_path).collect();
         if needs.credentials {
             read.extend(self.credentials.iter().map(PathBuf::as_path));
@@ -230,7 +247,7 @@ impl Sandbox {
         self.prepared.ruleset(&Plan {
             read,
             write,
-            own: own.iter().map(PathBuf::as_path).collect(),
+            own: reach.own.iter().map(PathBuf::as_path).collect(),
             devices: DEVICES.iter().map(Path::new).collect(),
             denied,
             read_only: self.read_only.iter().map(PathBuf::as_path).collect(),

@@ -25,8 +25,9 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// `commondir` makes git take another folder's configuration and hooks, also where there is no linked worktree.
-const CONFIG: &[&str] = &["config", "config.worktree", "commondir"];
+/// `commondir` makes git take another folder's configuration and hooks, also where there is no linked worktree. `gitdir` says
+/// which folder a linked worktree is.
+const CONFIG: &[&str] = &["config", "config.worktree", "commondir", "gitdir"];
 /// Of each linked worktree.
 const WORKTREE_CONFIG: &[&str] = &["config.worktree", "commondir"];
 const HOOKS: &str = "hooks";
@@ -53,15 +54,18 @@ type Kept = (Vec<u8>, u32);
 type Files = BTreeMap<String, Kept>;
 
 impl GitGuard {
-    /// Takes down what there is; `None` where there is no repository.
+    /// Takes down what there is; `None` where there is no repository. `confined`: the kernel keeps commands of a linked
+    /// worktree from everything of the repository that runs programs, but for the worktree's own part. Only that is looked
+    /// at then: the rest may be changed meanwhile by the person, and by nobody else.
     ///
     /// # Errors
     /// Where it is too much to be put back, or cannot be read.
-    pub fn take(workspace: &Path) -> Result<Option<Self>, String> {
+    pub fn take(workspace: &Path, confined: bool) -> Result<Option<Self>, String> {
         let fail = |path: &Path, why: String| format!("{}: {why}", path.display());
         let at_root = open_folder(workspace).map_err(|error| fail(workspace, error.to_string()))?;
         let pointer = read_file(&at_root, ".git").map_err(|why| fail(workspace, why))?;
         let folder = match worktree_folders(workspace) {
+            Some((own, _)) if confined => own,
             Some((_, common)) => common,
             None => workspace.join(".git"),
         };

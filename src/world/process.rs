@@ -34,7 +34,7 @@ pub use running::exit_of;
 
 use crate::agent::event::CallId;
 use crate::world::clock;
-use crate::world::confine::{Needs, Sandbox, Temp};
+use crate::world::confine::{Needs, Reach, Sandbox, Temp};
 use crate::world::git_guard::GitGuard;
 use crate::world::keeper::Keep;
 use crate::world::outputs::Outputs;
@@ -112,6 +112,8 @@ pub struct Processes {
     workspace: PathBuf,
     /// Folders of the program's own that may be written too.
     own: Vec<PathBuf>,
+    /// Folders besides the workspace that may be read.
+    read: Vec<PathBuf>,
     /// Kept of each stream of a command that does not outlive the server.
     room: Room,
     cancel: CancellationToken,
@@ -134,6 +136,7 @@ impl Processes {
                 .canonicalize()
                 .unwrap_or_else(|_| workspace.into()),
             own: Vec::new(),
+            read: Vec::new(),
             room: Room::USUAL,
             cancel,
             outputs: None,
@@ -165,6 +168,12 @@ impl Processes {
             live: self.live.clone(),
             ..fresh
         }
+    }
+
+    /// With folders besides the workspace that may be read.
+    pub fn reading(self, folders: &[PathBuf]) -> Self {
+        let read = folders.to_vec();
+        Self { read, ..self }
     }
 
     /// With a place for spools: what is [`Life::Lasting`] may outlive this server.
@@ -236,7 +245,7 @@ impl Processes {
 
     fn begin(&self, call: &CallId, launch: Launch, background: bool) -> Result<Begun, String> {
         let guard = match launch.guard_git && !self.sandbox.is_off() {
-            true => GitGuard::take(&self.workspace)
+            true => GitGuard::take(&self.workspace, self.sandbox.has_landlock())
                 .map_err(|why| format!("git's settings cannot be guarded: {why}"))?,
             false => None,
         };
@@ -296,13 +305,14 @@ impl Processes {
 
     /// The one function that starts a process. `spool` goes to its keeper.
     fn start(&self, launch: &Launch, temp: &Temp, spool: Spool) -> Result<Child, String> {
-        let enclosure = self.sandbox.enclose(
-            &self.workspace,
-            temp.shared(),
-            &self.own,
-            launch.needs,
-            launch.timeout,
-        )?;
+        let reach = Reach {
+            workspace: &self.workspace,
+            temp: temp.shared(),
+            own: &self.own,
+            read: &self.read,
+            is_ours: !launch.guard_git,
+        };
+        let enclosure = self.sandbox.enclose(&reach, launch.needs, launch.timeout)?;
         let keep = Keep {
             room: spool.room(),
             spool: spool.into(),

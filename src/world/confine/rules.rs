@@ -219,6 +219,13 @@ fn kind_of(opened: &OwnedFd) -> Result<SFlag, Errno> {
     Ok(SFlag::from_bits_truncate(fstat(opened)?.st_mode) & SFlag::S_IFMT)
 }
 
+/// Of a repository's common folder, what git writes there for a commit in a linked worktree: neither its hooks and its
+/// configuration, nor what belongs to the main checkout and to other worktrees.
+pub fn shared_parts(common: &Path) -> Vec<PathBuf> {
+    const PARTS: &[&str] = &["objects", "refs", "logs", "reftable", "lfs", "rr-cache"];
+    PARTS.iter().map(|name| common.join(name)).collect()
+}
+
 /// The folders outside of the workspace that git writes, where the workspace is a linked worktree: its own, and the
 /// repository's common one. Only where the repository says so itself: what the workspace says could be made up.
 pub fn worktree_folders(root: &Path) -> Option<(PathBuf, PathBuf)> {
