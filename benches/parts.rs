@@ -91,7 +91,7 @@ fn verdicts(criterion: &mut Criterion) {
     let wanted = wants(&policy, &[Touch::Command("echo hi".into())]);
     let folder = folder();
     criterion.bench_function("look up the facts of echo hi", |bencher| {
-        bencher.iter(|| resolve::facts(&wanted, folder.path(), &surroundings));
+        bencher.iter(|| resolve::facts(&wanted, folder.path(), &[], &surroundings));
     });
 }
 

@@ -141,7 +141,7 @@ impl Place {
         let touches = (tool.touches)(arguments).expect("what it touches");
         let wants = gate::wants(&gate, &touches);
         let around = surroundings(&self.settings, &[]);
-        let facts = resolve::facts(&wants, &self.root(), &around);
+        let facts = resolve::facts(&wants, &self.root(), &[], &around);
         let here = Circumstances {
             cwd: "/w",
             owner: "ana",

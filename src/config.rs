@@ -17,6 +17,7 @@ use crate::agent::texts::{self, Texts};
 use crate::gate::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 use crate::world::confine::{Mode, Own, ProcessLimits, Sandbox, Wanted};
 use crate::world::remote::Hosting;
+use crate::world::worktrees::{Habits, Isolation};
 use models::{ModelEntry, Models};
 use serde::Deserialize;
 use services::{github, model, whatsapp};
@@ -137,6 +138,8 @@ pub struct FileSettings {
     pub sandbox_write: Vec<String>,
     pub sandbox_unix_sockets: bool,
     pub git_hooks: bool,
+    pub worktree: Isolation,
+    pub worktree_links: Vec<String>,
 }
 
 impl Settings {
@@ -211,8 +214,12 @@ impl Settings {
             }),
             whatsapp: Some(whatsapp),
             github: Hosting::default(),
-            file: file_settings(&nowhere)
-                .expect("BUG: the compiled-in settings parse, a test says so"),
+            // What was done is shown in the project's folder itself.
+            file: FileSettings {
+                worktree: Isolation::Shared,
+                ..file_settings(&nowhere)
+                    .expect("BUG: the compiled-in settings parse, a test says so")
+            },
             limits: limits(&nowhere).expect("BUG: the compiled-in limits parse, a test says so"),
             models: Models::load(&nowhere)
                 .expect("BUG: the compiled-in models parse, a test says so"),
@@ -245,6 +252,15 @@ impl Settings {
                 .map(|model| model.name.clone())
                 .unwrap_or_default(),
         })
+    }
+
+    /// Who works in a git worktree of their own.
+    pub fn worktrees(&self) -> Habits {
+        Habits {
+            links: self.file.worktree_links.clone(),
+            sessions_max: self.limits.worktrees_max,
+            idle_days_max: self.limits.worktree_days_max,
+        }
     }
 
     /// What is known of the configured model.
@@ -324,7 +340,17 @@ fn file_settings(home: &Path) -> Result<FileSettings, ConfigError> {
     if let Some(text) = read_optional(&path)? {
         table.extend(toml::from_str::<toml::Table>(&text).map_err(fail)?);
     }
-    table.try_into().map_err(fail)
+    let settings: FileSettings = table.try_into().map_err(fail)?;
+    let is_name = |name: &&String| !name.contains('/') && !matches!(name.as_str(), "" | "." | "..");
+    match settings.worktree_links.iter().find(|name| !is_name(name)) {
+        None => Ok(settings),
+        Some(wrong) => Err(ConfigError::File {
+            path: path.display().to_string(),
+            message: format!(
+                "worktree_links: {wrong:?} is no name of a folder right below a project"
+            ),
+        }),
+    }
 }
 
 fn limits(home: &Path) -> Result<Limits, ConfigError> {

@@ -21,12 +21,14 @@ use crate::agent::prompt;
 use crate::agent::state::State;
 use crate::agent::texts::Texts;
 use crate::agent::wording;
+use crate::agent::worktrees;
 use crate::doors;
 use crate::history::{inspect, load};
 use crate::session::{Delivery, Session, SessionError, Surface};
 use crate::world::clock;
 use crate::world::journal::{self, FORMAT, Journal, JournalError};
 use crate::world::store::StoreError;
+use crate::world::worktrees::Isolation;
 use futures_util::FutureExt;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
@@ -503,12 +505,10 @@ impl Hub {
         let workspace = (self.workspace)(last).map_err(DeliverError::Workspace)?;
         let policy = &self.surface.policy;
         let (brief, own_files) = self.surface.world.first_brief(&workspace);
-        let system = prompt::system(
-            &workspace.name,
-            &workspace.path,
-            policy.gate.write_enabled(),
-            &own_files,
-        );
+        let isolates = self.isolates(chat);
+        let branch = isolates.then(|| worktrees::branch(&session));
+        let write = policy.gate.write_enabled();
+        let system = prompt::system(&workspace, branch.as_deref(), write, &own_files);
         let opening = Opening {
             format: FORMAT,
             program: concat!("journeyman ", env!("CARGO_PKG_VERSION")).into(),
@@ -523,6 +523,7 @@ impl Hub {
             sandbox: self.surface.world.sandbox.state(),
             brief: Some(brief),
             scheduled,
+            worktrees: isolates.then(|| session.clone()),
             fork: None,
         };
         let path = self.path(&session);
@@ -540,6 +541,11 @@ impl Hub {
             journal,
             first,
         })
+    }
+
+    /// Whether the chat's sessions leave the person's folders alone. Who sits at a terminal works in the folder there.
+    fn isolates(&self, chat: &str) -> bool {
+        doors::is_served(chat) && self.surface.isolation == Isolation::Own
     }
 
     fn path(&self, session: &str) -> PathBuf {

@@ -12,12 +12,14 @@ use crate::agent::recovery;
 use crate::agent::state::{ErrandWish, Stage, State};
 use crate::agent::step::{Decision, Effect, Look, Policy, step};
 use crate::agent::trust::TrustAnswer;
+use crate::agent::worktrees::{self, Made};
 use crate::doors::{self, Observers};
 use crate::schedule::wish::Answer;
 use crate::world::journal::{Journal, JournalError};
 use crate::world::schedules::Customer;
 use crate::world::store::Store;
 use crate::world::workspace::Workspace;
+use crate::world::worktrees::Isolation;
 use crate::world::{Outside, Scene, World, broken_tool, clock, open_workspace};
 use std::collections::HashMap;
 use std::path::Path;
@@ -64,6 +66,8 @@ pub struct Surface {
     pub policy: Arc<Policy>,
     pub store: Arc<Store>,
     pub observers: Observers,
+    /// Whether sessions that come through a door from outside leave the person's folders alone.
+    pub isolation: Isolation,
     /// Set once: no new effects, end at the next safe point.
     pub shutdown: CancellationToken,
 }
@@ -93,13 +97,16 @@ enum Doing {
     PutBack,
     Diff,
     Errand,
+    Worktree(String),
 }
 
 impl Session {
     /// `unprojected`: lines of the journal that the database does not know yet.
     pub fn new(state: State, journal: Journal, unprojected: Vec<Record>, surface: Surface) -> Self {
         let workspace = open(&state);
-        let home = match state.workspace == state.opening.workspace {
+        // What is offered depends on the folder itself, also where the session works beside it.
+        let is_home = state.workspace == state.opening.workspace;
+        let home = match is_home && state.opening.worktrees.is_none() {
             true => workspace.clone().ok(),
             false => open_workspace(Path::new(&state.opening.workspace.path)).ok(),
         };
@@ -210,7 +217,7 @@ impl Session {
             let session = &self.state.opening.session;
             self.surface.world.forget(session, call);
         }
-        if let Event::WorkspaceSwitched { .. } = &record.event {
+        if self.is_elsewhere(&record.event) {
             // Whatever is done from here on is done there.
             self.workspace = open(&self.state);
         }
@@ -219,6 +226,19 @@ impl Session {
             .recorded(&self.state.opening, &record);
         self.unprojected.push(record);
         Ok(())
+    }
+
+    /// Whether the folder must be opened anew after this event. What was read in one that stays is still known.
+    fn is_elsewhere(&self, event: &Event) -> bool {
+        let path = Path::new(&self.state.workspace.path);
+        let is_open = (self.workspace.as_ref()).is_ok_and(|workspace| workspace.root() == path);
+        match event {
+            Event::WorkspaceSwitched { .. } => true,
+            Event::WorktreeMade { made, .. } => {
+                !is_open || matches!(made, Made::Own { fresh: true, .. })
+            }
+            _ => false,
+        }
     }
 
     /// The database finds messages, sessions that sleep, and the one that asked. What an awake one does between has time.
@@ -259,6 +279,7 @@ impl Session {
             Effect::PutBack { .. } => Doing::PutBack,
             Effect::Diff { .. } => Doing::Diff,
             Effect::Errand { .. } => Doing::Errand,
+            Effect::MakeWorktree { checkout, .. } => Doing::Worktree(checkout.path.clone()),
         };
         let scene = self.scene();
         let handle = self
@@ -275,6 +296,8 @@ impl Session {
             customer: Customer::of(&opening),
             can_schedule: doors::is_served(&opening.chat) && opening.scheduled.is_none(),
             workspace: self.workspace.as_ref().ok().cloned(),
+            checkout: worktrees::missing(&self.state)
+                .and_then(|_| open_workspace(Path::new(&self.state.checkout.path)).ok()),
             home: self.home.clone(),
             cancel: self.cancel.clone(),
             show: Arc::new(move |delta| observers.shown(&opening, delta)),
@@ -308,6 +331,7 @@ impl Session {
                 text: BROKEN.into(),
             },
             Doing::Errand => broken_errand(&self.state),
+            Doing::Worktree(checkout) => worktrees::broken(checkout, BROKEN),
             Doing::Send(send) => Event::SendFinished {
                 ids: Vec::new(),
                 retry_at: None,
@@ -387,7 +411,13 @@ impl Session {
 
 /// Where the state says that the session works.
 fn open(state: &State) -> Result<Workspace, String> {
-    let workspace = open_workspace(Path::new(&state.workspace.path))?;
+    if let Some(why) = worktrees::missing(state) {
+        return Err(why);
+    }
+    let mut workspace = open_workspace(Path::new(&state.workspace.path))?;
+    if let Some(tree) = worktrees::here(state) {
+        workspace = workspace.with_links(&tree.links);
+    }
     let notes = workspace.notes();
     notes.wrote_before(state.changed.iter().cloned());
     Ok(workspace)

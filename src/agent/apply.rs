@@ -23,6 +23,8 @@ mod outbox;
 mod trust;
 /// Where the session works.
 mod workspaces;
+/// Beside the person's folder.
+mod worktrees;
 
 use crate::agent::checkpoints::Wish;
 use crate::agent::event::{
@@ -127,6 +129,8 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::CronStarted { message, .. } | Event::TrustStarted { message, .. } => {
             errands::start(state, message)
         }
+        Event::WorktreeStarted { checkout, .. } => worktrees::start(state, checkout),
+        Event::WorktreeMade { checkout, made } => worktrees::made(state, checkout, made),
         Event::CronAnswered { answer } => cron::answer(state, answer),
         Event::TrustAnswered { answer } => trust::answer(state, answer),
         Event::BriefSeen { brief, text } => trust::see(state, brief, text),
@@ -454,6 +458,7 @@ fn interrupt(
     let halts = recovery::halts(state);
     checkpoints::interrupt(state);
     errands::interrupt(state);
+    state.worktrees.doubt();
     for id in calls {
         let pending = pending(state, id)?;
         let Stage::Running(facts) = &pending.stage else {

@@ -18,6 +18,7 @@ use crate::agent::checkpoints::Way;
 use crate::agent::money::Spend;
 use crate::agent::plan::Plan;
 use crate::agent::trust::{TrustAnswer, TrustWish};
+use crate::agent::worktrees::Made;
 use crate::gate::{Destination, Facts, Pattern, Verdict};
 use crate::schedule::wish::{self as schedule, Wish};
 use serde::{Deserialize, Serialize};
@@ -190,6 +191,13 @@ pub enum Event {
     PutBackStarted { way: Way, force: bool, from: TreeId },
     /// What changed is about to be looked at.
     DiffStarted,
+    /// The session's own worktree of a folder is about to be made sure of: made, where it is not there. `again`: it was
+    /// there in an earlier turn.
+    WorktreeStarted {
+        checkout: WorkspaceRef,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        again: bool,
+    },
     /// A wish about schedules is about to be met; once for each message, however often it starts.
     CronStarted { message: String, wish: Wish },
     /// A wish about trust is about to be met; twice does no harm.
@@ -235,6 +243,8 @@ pub enum Event {
     PutBack { restored: Restored },
     /// What the session changed; empty where that is nothing.
     DiffShown { text: String },
+    /// What came of making sure of a worktree of the folder at this path.
+    WorktreeMade { checkout: String, made: Made },
     /// What came of a wish about schedules.
     CronAnswered { answer: schedule::Answer },
     /// What came of a wish about trust.
@@ -314,6 +324,8 @@ impl Event {
             Event::CronAnswered { answer } => !matches!(answer, schedule::Answer::Listed { .. }),
             Event::TrustStarted { wish, .. } => *wish != TrustWish::Show,
             Event::TrustAnswered { answer } => !matches!(answer, TrustAnswer::Shown { .. }),
+            Event::WorktreeStarted { again, .. } => !again,
+            Event::WorktreeMade { made, .. } => !matches!(made, Made::Own { fresh: false, .. }),
             Event::ToolStarted { class, .. } => *class != EffectClass::Pure,
             Event::ToolFinished { outcome, .. } => outcome.consequential,
             Event::ApprovalGiven { .. }

@@ -47,7 +47,8 @@ pub fn opening(state: &State, session: String, chat: String, program: String) ->
         session,
         chat,
         program,
-        workspace: state.workspace.clone(),
+        // Its worktree, if it has one, is the parent's: files stay as they are.
+        workspace: state.checkout.clone(),
         // A person is there.
         scheduled: None,
         fork: Some(Box::new(fork)),

@@ -75,6 +75,10 @@ pub struct Limits {
     pub checkpoint_days_max: u32,
     /// What `DATA_DIR/checkpoints` may hold, in bytes; where it is more, those of the oldest ended sessions go.
     pub checkpoints_bytes_max: u64,
+    /// Sessions whose own worktrees are kept; those beyond go, oldest first, where they hold nothing that is not elsewhere.
+    pub worktrees_max: usize,
+    /// Days without a turn after which a worktree goes, under the same condition.
+    pub worktree_days_max: u64,
     /// A file that a parser reads for an outline, in bytes; longer ones are read by their lines.
     pub outline_bytes_max: usize,
     /// Milliseconds that it may take.

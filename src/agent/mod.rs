@@ -48,3 +48,5 @@ pub mod trust;
 pub mod wording;
 /// From one workspace to another.
 pub mod workspaces;
+/// Beside the person's folder.
+pub mod worktrees;

@@ -486,7 +486,7 @@ fn status(state: &State, policy: &Policy) -> String {
     };
     let values = [
         ("session", state.opening.session.as_str()),
-        ("workspace", &state.workspace.name),
+        ("workspace", &wording::place(state)),
         ("sandbox", sandbox),
         ("status", &short_status(state, policy)),
         ("rounds", &state.rounds.to_string()),

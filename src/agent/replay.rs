@@ -207,6 +207,7 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         | Event::DiffShown { .. }
         | Event::CronAnswered { .. }
         | Event::TrustAnswered { .. }
+        | Event::WorktreeMade { .. }
         | Event::SendFinished { .. }
         | Event::SessionStarted(_)
         | Event::TailSetAside { .. }

@@ -14,6 +14,7 @@ use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::plan::Plan;
 use crate::agent::texts::Texts;
 use crate::agent::trust::TrustWish;
+use crate::agent::worktrees::Worktrees;
 use crate::gate::{Facts, Pattern, Verdict};
 use crate::schedule::wish::Wish;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
@@ -43,6 +44,9 @@ pub struct State {
     pub plan: Plan,
     /// Where it works now.
     pub workspace: WorkspaceRef,
+    /// The person's folder that this stands for: the same, unless it is a worktree of the session's own.
+    pub checkout: WorkspaceRef,
+    pub worktrees: Worktrees,
     /// Where the person wants it to work as soon as no round is under way.
     pub moving: Option<WorkspaceRef>,
     /// What belongs to the workspaces that it left, by their paths.
@@ -259,6 +263,8 @@ impl State {
         };
         Some(Self {
             workspace: opening.workspace.clone(),
+            checkout: opening.workspace.clone(),
+            worktrees: Worktrees::default(),
             moving: None,
             left: BTreeMap::new(),
             opening: Arc::new((**opening).clone()),

@@ -17,7 +17,7 @@ use crate::agent::mask::Masks;
 use crate::agent::money::{self, Price};
 use crate::agent::recovery::Remedy;
 use crate::agent::state::{Phase, Stage, State, Stop, Turn};
-use crate::agent::{checkpoints, compaction, reading, wording, workspaces};
+use crate::agent::{checkpoints, compaction, reading, wording, workspaces, worktrees};
 use crate::gate::{GatePolicy, Touch};
 use crate::schedule::wish::Interrupted;
 use calls::{is_harmless, probe, remedy, step_calls};
@@ -187,6 +187,9 @@ fn go_on_alone(state: &State, policy: &Policy) -> Decision {
 }
 
 fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
+    if let Some(first) = worktrees::first(state, turn) {
+        return first;
+    }
     match &turn.phase {
         Phase::Asking | Phase::Summarising(_) if turn.stop == Stop::Wanted => perform(Effect::Stop),
         Phase::Asking | Phase::Summarising(_) => Decision::Wait,
@@ -208,7 +211,10 @@ fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
                 ),
             }
         }
-        Phase::Ready => ask_model(state, policy, turn),
+        Phase::Ready => match worktrees::failure(state) {
+            Some(why) => failed_turn(state, &why),
+            None => ask_model(state, policy, turn),
+        },
         Phase::Answered(text) => end(state, EndReason::Done, text.clone()),
         Phase::Failed(why) => failed_turn(state, why),
         // The notes that it may ask for cost as well.

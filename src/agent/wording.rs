@@ -13,6 +13,7 @@ use crate::agent::loops::{Found, Pattern};
 use crate::agent::state::{Stage, State};
 use crate::agent::step::Policy;
 use crate::agent::texts::Texts;
+use crate::agent::worktrees;
 use crate::gate::{self, Verdict};
 use crate::tools;
 
@@ -34,6 +35,22 @@ pub fn configuration() -> By {
         who: "configuration".into(),
         via: Via::Flag,
         message: None,
+    }
+}
+
+/// Where the session works, for the person: with the branch, where that is not the person's own folder.
+pub fn place(state: &State) -> String {
+    let name = &state.workspace.name;
+    match worktrees::here(state) {
+        None => name.clone(),
+        Some(tree) => {
+            let values = [
+                ("name", name.as_str()),
+                ("branch", &tree.branch),
+                ("path", &tree.workspace.path),
+            ];
+            state.texts.say("worktree_place", &values)
+        }
     }
 }
 

@@ -8,19 +8,21 @@ use crate::agent::event::{Call, CallId, Event, Moment, Outcome};
 use crate::agent::state::{Phase, State};
 use crate::agent::step::{Decision, Policy};
 use crate::agent::wording;
+use crate::agent::worktrees::{self, place_of};
 use crate::gate::Approved;
 
 /// The switch that the person asked for, once nothing is under way in the old workspace. Until then no round begins.
 pub fn due(state: &State) -> Option<Decision> {
     let workspace = state.moving.as_ref().filter(|_| is_between_rounds(state))?;
     let checkpoints = &state.checkpoints;
-    if checkpoints.is_unsettled() || checkpoints.wish.is_some() || state.errand.is_some() {
+    let busy = state.errand.is_some() || state.worktrees.making.is_some();
+    if checkpoints.is_unsettled() || checkpoints.wish.is_some() || busy {
         return Some(Decision::Wait);
     }
     Some(Decision::Record(Box::new(Event::WorkspaceSwitched {
         call: None,
         workspace: workspace.clone(),
-        output: wording::moved_by_person(workspace, &state.workspace),
+        output: wording::moved_by_person(&place_of(state, workspace), &state.workspace),
     })))
 }
 
@@ -51,15 +53,27 @@ pub fn go(state: &State, policy: &Policy, approved: &Approved<Call>) -> Decision
     let call = approved.get().id.clone();
     let event = match approved.workspace() {
         Err(why) => finished(&call, Outcome::failed(format!("Not switched: {why}."))),
-        Ok(workspace) if *workspace == state.workspace => {
+        Ok(workspace) if *workspace == state.checkout => {
             let text = format!("{} is the workspace already.", workspace.name);
             finished(&call, Outcome::done(text))
         }
-        Ok(workspace) => Event::WorkspaceSwitched {
-            output: wording::moved(workspace, &state.workspace),
-            workspace: workspace.clone(),
-            call: Some(call),
-        },
+        Ok(workspace) => {
+            // What is done from here on, this round included, is done in a worktree that is there.
+            if state.worktrees.making.is_some() {
+                return Decision::Wait;
+            }
+            if let Some(first) = worktrees::make(state, workspace) {
+                return first;
+            }
+            match state.worktrees.failed.get(&workspace.path) {
+                Some(why) => finished(&call, Outcome::failed(format!("Not switched: {why}"))),
+                None => Event::WorkspaceSwitched {
+                    output: wording::moved(&place_of(state, workspace), &state.workspace),
+                    workspace: workspace.clone(),
+                    call: Some(call),
+                },
+            }
+        }
     };
     Decision::Record(Box::new(event))
 }

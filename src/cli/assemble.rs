@@ -73,6 +73,7 @@ pub fn assemble(
         send_attempts_max: limits.send_attempts_max,
         outline: limits.outline(),
         desk: desk(settings),
+        worktrees: settings.worktrees(),
         offers: Offers::default(),
         started: std::sync::Once::new(),
     };
@@ -84,6 +85,7 @@ pub fn assemble(
         policy,
         store,
         observers: Observers::default(),
+        isolation: settings.file.worktree,
         shutdown: shutdown.clone(),
     };
     let texts = Arc::new(settings.texts.clone());

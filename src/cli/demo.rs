@@ -59,7 +59,7 @@ impl Demo {
     pub fn run(self) -> Result<Exit, CliError> {
         log_to_stderr("error");
         println!(
-            "Journeyman demo. The model is a recording, so no key is needed; everything else is real.\n"
+            "Journeyman demo. The model is a recording, so no key is needed; everything else is real. It works in the project's own folder (worktree = \"shared\").\n"
         );
         let folder = tempfile::Builder::new()
             .prefix("journeyman-demo-")

@@ -52,7 +52,7 @@ fn check(settings: &Settings, json: bool, command: &[String]) -> Result<Exit, Cl
         settings,
         &process::safe_environment(&settings.file.environment),
     );
-    let facts = resolve::facts(&gate::wants(&policy, &touches), &here, &around);
+    let facts = resolve::facts(&gate::wants(&policy, &touches), &here, &[], &around);
     let verdict = gate::judge(&policy, &touches, &facts);
     if json {
         println!(

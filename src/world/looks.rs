@@ -87,7 +87,12 @@ impl World {
         session: &str,
         workspace: &Workspace,
     ) -> Event {
-        let mut facts = resolve::facts(wants, workspace.root(), &self.surroundings);
+        // Where the kernel sees to it that they are only read.
+        let linked = match self.sandbox.has_landlock() {
+            true => workspace.links(),
+            false => &[],
+        };
+        let mut facts = resolve::facts(wants, workspace.root(), linked, &self.surroundings);
         let processes = self.processes(workspace, CancellationToken::new());
         let remote = self.remote(&processes, &call.id, workspace);
         abroad::look_up(&remote, wants, &mut facts).await;

@@ -59,6 +59,8 @@ pub mod trim;
 pub mod trust;
 /// The one file opening.
 pub mod workspace;
+/// Beside the person's folders.
+pub mod worktrees;
 
 pub use asking::Offers;
 
@@ -115,6 +117,8 @@ pub struct World {
     /// Where schedules are kept.
     pub desk: Desk,
     pub trust: Trust,
+    /// Who works in a git worktree of their own.
+    pub worktrees: worktrees::Habits,
     /// The wire form of the tools, for reading only and for all.
     pub offers: Offers,
     /// Done once the first answer came: the start is over.
@@ -131,6 +135,8 @@ pub struct Scene {
     pub can_schedule: bool,
     /// `None` where it cannot be opened: then nothing that needs it gets this far.
     pub workspace: Option<Workspace>,
+    /// The person's folder, where the session's own worktree of it is not there yet: to be trusted, and nothing else.
+    pub checkout: Option<Workspace>,
     /// Where the session started: what it is offered depends on that, and stays what it is when it goes elsewhere.
     pub home: Option<Workspace>,
     /// Ends what runs, when the person says stop.
@@ -245,6 +251,11 @@ impl World {
             }
             Effect::Diff { start } => self.diff(start, &scene).await,
             Effect::Errand { errand } => self.meet(&errand, &scene),
+            Effect::MakeWorktree {
+                owner,
+                checkout,
+                again,
+            } => self.make_worktree(&owner, &checkout, again, &scene).await,
             Effect::Stop => Event::StopAsked,
         }
     }
@@ -290,7 +301,7 @@ impl World {
             },
             ErrandWish::Trust(wish) => {
                 let by = format!("{} in {}", customer.owner, customer.chat);
-                let place = scene.workspace.as_ref();
+                let place = scene.workspace.as_ref().or(scene.checkout.as_ref());
                 Event::TrustAnswered {
                     answer: self.trust.act(wish, place, &by, errand.at),
                 }
@@ -350,6 +361,7 @@ impl World {
             workspace.root(),
             cancel,
         )
+        .reading(workspace.links())
     }
 
     async fn send(&self, outgoing: &Outgoing, scene: &Scene) -> Event {

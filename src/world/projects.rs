@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 const STAGING: &str = ".journeyman";
 /// What a folder is called there, before its name.
 const STAGED: &str = "clone-";
+const WORKTREES: &str = "worktrees";
 /// Of a name.
 const NAME_BYTES_MAX: usize = 200;
 
@@ -81,6 +82,11 @@ impl Projects {
             Ok(workspace) => Destination::Known(Box::new(workspace)),
             Err(why) => Destination::Nowhere { why },
         }
+    }
+
+    /// Where sessions have worktrees of their own.
+    pub fn worktrees(&self) -> PathBuf {
+        self.root.join(STAGING).join(WORKTREES)
     }
 
     /// A fresh folder for something that is to become a workspace; whatever an earlier try left there is gone.

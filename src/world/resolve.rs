@@ -24,12 +24,12 @@ pub struct Surroundings {
     pub path: Vec<PathBuf>,
 }
 
-/// The facts that `wants` asks for, seen from `root`.
-pub fn facts(wants: &Wants, root: &Path, surroundings: &Surroundings) -> Facts {
+/// The facts that `wants` asks for, seen from `root`. `linked`: folders that are part of it, though they lie elsewhere.
+pub fn facts(wants: &Wants, root: &Path, linked: &[PathBuf], surroundings: &Surroundings) -> Facts {
     let paths = wants
         .paths
         .iter()
-        .map(|path| (path.clone(), path_fact(path, root, surroundings)));
+        .map(|path| (path.clone(), path_fact(path, root, linked, surroundings)));
     let programs = wants
         .programs
         .iter()
@@ -41,9 +41,17 @@ pub fn facts(wants: &Wants, root: &Path, surroundings: &Surroundings) -> Facts {
     }
 }
 
-fn path_fact(written: &str, root: &Path, surroundings: &Surroundings) -> PathFact {
+fn path_fact(
+    written: &str,
+    root: &Path,
+    linked: &[PathBuf],
+    surroundings: &Surroundings,
+) -> PathFact {
     let resolved = follow(&absolute(written, root, surroundings.home.as_deref()));
-    let place = place(&resolved, root, &surroundings.own);
+    let place = match place(&resolved, root, &surroundings.own) {
+        Place::Outside if linked.iter().any(|one| resolved.starts_with(one)) => Place::Workspace,
+        place => place,
+    };
     PathFact {
         exists: resolved.symlink_metadata().is_ok(),
         resolved: resolved.to_string_lossy().into_owned(),

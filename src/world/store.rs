@@ -347,6 +347,16 @@ impl Store {
         })
     }
 
+    /// Sessions with a turn that has not ended: they go on, or wait for a person.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn in_turn(&self) -> Result<HashSet<String>, StoreError> {
+        let sql = "SELECT id, chat FROM sessions WHERE unfinished >= ?1 OR status IN ('interrupted', 'waiting', 'running', 'ending')";
+        let found = self.pairs("look for sessions at work in", sql, i64::from(TO_SAY))?;
+        Ok(found.into_iter().map(|(id, _)| id).collect())
+    }
+
     fn pairs(
         &self,
         verb: &'static str,
@@ -582,7 +592,7 @@ fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Resu
     db.prepare_cached(sql)?.execute(params![
         opening.session,
         opening.chat,
-        state.workspace.path,
+        state.checkout.path,
         status(state),
         state.rounds,
         state.now.to_string(),

@@ -39,6 +39,8 @@ pub struct Workspace {
     root: Arc<File>,
     path: Arc<Path>,
     notes: Arc<Notes>,
+    /// Folders besides it that commands may read.
+    links: Arc<[PathBuf]>,
 }
 
 /// What a path is opened for.
@@ -92,7 +94,18 @@ impl Workspace {
             root: Arc::new(root),
             path: path.into(),
             notes: Arc::default(),
+            links: Arc::default(),
         })
+    }
+
+    /// With folders that are linked into it.
+    pub fn with_links(self, links: &[String]) -> Self {
+        let links = links.iter().map(PathBuf::from).collect();
+        Self { links, ..self }
+    }
+
+    pub fn links(&self) -> &[PathBuf] {
+        &self.links
     }
 
     /// What the session has read and written here.

@@ -243,7 +243,10 @@ impl History {
                                 error: None,
                             }));
                         }
-                        Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
+                        Effect::PutBack { .. }
+                        | Effect::Diff { .. }
+                        | Effect::MakeWorktree { .. }
+                        | Effect::Errand { .. } => {
                             unreachable!("nobody asks for it")
                         }
                         Effect::Stop => panic!("nobody said stop"),

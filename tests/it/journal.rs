@@ -26,6 +26,7 @@ fn opening() -> Event {
         model: "m".into(),
         brief: None,
         scheduled: None,
+        worktrees: None,
         fork: None,
     }))
 }

@@ -176,7 +176,10 @@ impl<'a> Player<'a> {
                                 error: None,
                             }));
                         }
-                        Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
+                        Effect::PutBack { .. }
+                        | Effect::Diff { .. }
+                        | Effect::MakeWorktree { .. }
+                        | Effect::Errand { .. } => {
                             unreachable!("nobody asks for it")
                         }
                         Effect::Stop => {}

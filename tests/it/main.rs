@@ -40,3 +40,4 @@ mod undo;
 mod webhook;
 mod whatsapp;
 mod workspaces;
+mod worktrees;

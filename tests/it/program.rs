@@ -25,7 +25,10 @@ impl Program {
     pub fn new(base_url: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         make_repository(&folder.path().join("projects/shop"));
-        fs::create_dir_all(folder.path().join("home/config")).expect("a folder");
+        let config = folder.path().join("home/config");
+        fs::create_dir_all(&config).expect("a folder");
+        // What is done is looked for where the test put its files; worktrees.rs has tests of their own.
+        fs::write(config.join("settings.toml"), "worktree = \"shared\"\n").expect("written");
         Self {
             folder,
             base_url: base_url.to_owned(),

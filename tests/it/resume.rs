@@ -189,6 +189,7 @@ fn opening(session: &str, workspace: &Path) -> Event {
         sandbox: String::new(),
         brief: None,
         scheduled: None,
+        worktrees: None,
         fork: None,
     }))
 }

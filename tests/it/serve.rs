@@ -107,6 +107,12 @@ impl Served {
         i32::try_from(child.id().expect("an id")).expect("a pid")
     }
 
+    /// Whether it is gone already.
+    pub fn has_ended(&mut self) -> bool {
+        let (child, _) = self.server.as_mut().expect("it ran");
+        child.try_wait().expect("a status").is_some()
+    }
+
     pub async fn ended(&mut self) -> Option<i32> {
         let (mut child, _) = self.server.take().expect("it ran");
         let ended = tokio::time::timeout(PATIENCE, child.wait()).await;

@@ -19,6 +19,7 @@ use journeyman::agent::replay::{Match, Today};
 use journeyman::agent::state::{Errand, ErrandWish, Phase, Stage, State};
 use journeyman::agent::step::{Decision, Effect, Look, Policy, Resume, step};
 use journeyman::agent::trust::TrustAnswer;
+use journeyman::agent::worktrees::{self, Made, Tree};
 use journeyman::gate::{
     self, BUILT_IN, Destination, Facts, GatePolicy, GateSettings, PathFact, Place, ProgramFact,
     Touch,
@@ -37,6 +38,22 @@ const STEPS_MAX: usize = 400;
 const ENDING_MAX: usize = 600;
 
 /// What comes from outside.
+fn own_tree(name: &str, fresh: bool) -> Made {
+    Made::Own {
+        tree: Tree {
+            workspace: WorkspaceRef {
+                name: name.to_owned(),
+                path: format!("/own/{name}"),
+            },
+            branch: "journeyman/s1".into(),
+            commit: String::new(),
+            links: Vec::new(),
+        },
+        fresh,
+        uncommitted: 0,
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Input {
     Say(&'static str),
@@ -187,7 +204,8 @@ impl Simulation {
             terms: Default::default(),
         };
         let opening = Opening {
-            // One kind is started by the clock, and reminds of its questions.
+            // One kind is started by the clock, reminds of its questions, and works beside the person's folders.
+            worktrees: (resume == Resume::Auto).then(|| "s1".to_owned()),
             scheduled: (resume == Resume::Auto).then(|| Box::new(scheduled)),
             brief: Some(Brief {
                 trusted: true,
@@ -587,6 +605,21 @@ impl Simulation {
                     Event::PutBack { restored }
                 })))
             }
+            Effect::MakeWorktree {
+                checkout, again, ..
+            } => self.running.push(Running::Trees(Box::new(move |how| {
+                let made = match how % 6 {
+                    0 => Made::Failed {
+                        why: "the disk is full".into(),
+                    },
+                    1 if !again => Made::Shared { why: "no".into() },
+                    how => own_tree(&checkout.name, how == 2),
+                };
+                Event::WorktreeMade {
+                    checkout: checkout.path.clone(),
+                    made,
+                }
+            }))),
             Effect::Errand {
                 errand:
                     Errand {
@@ -710,8 +743,21 @@ impl Simulation {
         }
     }
 
+    /// What a session does that works beside the person's folders, it does there.
+    fn check_place(&self) {
+        let missing = worktrees::missing(&self.state);
+        assert_eq!(missing, None, "{}", self.history());
+        assert_eq!(
+            self.state.workspace,
+            worktrees::place_of(&self.state, &self.state.checkout),
+            "{}",
+            self.history()
+        );
+    }
+
     /// Nothing runs that was neither allowed nor approved; no approval is spent twice; no opaque call runs again unasked.
     fn check_run(&self, call: &Call, class: EffectClass, approval: Option<&str>) {
+        self.check_place();
         let facts = self.last(|event| match event {
             Event::CallExamined {
                 call: id, facts, ..

@@ -49,6 +49,7 @@ pub fn opening(owner: &str) -> Opening {
         sandbox: String::new(),
         brief: None,
         scheduled: None,
+        worktrees: None,
         fork: None,
     }
 }

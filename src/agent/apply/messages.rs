@@ -59,6 +59,7 @@ pub(super) fn take_message(
                 state.plan = Default::default();
             }
             state.conversation.objective(&message.text);
+            state.worktrees.doubt();
             state.turn = Some(Turn::begin(state.now, state.plan.done()));
             begin_turn(state);
         }
@@ -196,6 +197,7 @@ pub(super) fn cancel(state: &mut State, by: &By) -> Result<(), Illegal> {
 pub(super) fn resume(state: &mut State, by: &By) -> Result<(), Illegal> {
     take_word(state, by)?;
     state.loops = Loops::default();
+    state.worktrees.doubt();
     notice(state, "resuming", &[]);
     match &mut state.turn {
         Some(turn) if turn.interrupted => {

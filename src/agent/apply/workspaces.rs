@@ -7,6 +7,7 @@ use super::{Illegal, illegal};
 use crate::agent::event::{CallId, Outcome, WorkspaceRef};
 use crate::agent::state::{Belongings, State};
 use crate::agent::workspaces::is_between_rounds;
+use crate::agent::worktrees::place_of;
 use crate::gate::Destination;
 use std::mem::{replace, swap};
 
@@ -21,7 +22,7 @@ pub(super) fn seen(
     match wanted {
         None => list(state, names),
         Some(Destination::Nowhere { why }) => notice(state, "workspace_refused", &[("why", why)]),
-        Some(Destination::Known(wanted)) if **wanted == state.workspace => {
+        Some(Destination::Known(wanted)) if **wanted == state.checkout => {
             state.moving = None;
             notice(state, "workspace_here", &[("name", &wanted.name)]);
         }
@@ -58,8 +59,10 @@ pub(super) fn switch(
     if state.checkpoints.is_unsettled() || state.checkpoints.wish.is_some() {
         return illegal("the workspace is switched before it is known what was changed in it");
     }
-    let old = replace(&mut state.workspace, workspace.clone());
-    let mut belongings = state.left.remove(&workspace.path).unwrap_or_default();
+    let place = place_of(state, workspace);
+    let mut belongings = state.left.remove(&place.path).unwrap_or_default();
+    let old = replace(&mut state.workspace, place);
+    state.checkout = workspace.clone();
     let last = state.checkpoints.last;
     exchange(state, &mut belongings);
     // Numbers go on: two workspaces may keep their trees in one repository.

@@ -37,6 +37,10 @@ pub struct Opening {
     /// The slot that this session was started for, if the clock started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduled: Option<Box<Scheduled>>,
+    /// Whose git worktrees it works in: its own id, or for a fork that of the session it comes from. `None`: it works in
+    /// the person's folders themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktrees: Option<String>,
     /// Where this session comes from, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Box<Fork>>,

@@ -2,7 +2,7 @@
 
 use crate::agent::checkpoints::{Swap, Way};
 use crate::agent::conversation::Wire;
-use crate::agent::event::{Call, EffectClass, Event, Expectation, Moment, TreeId};
+use crate::agent::event::{Call, EffectClass, Event, Expectation, Moment, TreeId, WorkspaceRef};
 use crate::agent::state::{Errand, ErrandWish, Outgoing};
 use crate::gate::Approved;
 
@@ -58,6 +58,12 @@ pub enum Effect {
     /// Look at what changed since `start`; `None`: nothing did.
     Diff {
         start: Option<TreeId>,
+    },
+    /// Make sure that a session's own worktree of a folder is there; idempotent.
+    MakeWorktree {
+        owner: String,
+        checkout: WorkspaceRef,
+        again: bool,
     },
     /// Meet a wish about schedules or trust, once for each message.
     Errand {
@@ -118,6 +124,12 @@ impl Effect {
                 from: from.clone(),
             },
             Effect::Diff { .. } => Event::DiffStarted,
+            Effect::MakeWorktree {
+                checkout, again, ..
+            } => Event::WorktreeStarted {
+                checkout: checkout.clone(),
+                again: *again,
+            },
             Effect::Errand { errand } => {
                 let message = errand.message.clone();
                 match errand.wish.clone() {

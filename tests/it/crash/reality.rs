@@ -12,10 +12,11 @@ use super::scripts::{OBJECTIVE, Script};
 use journeyman::agent::conversation::Kind;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, EffectClass, Event, Names, Outcome, OutgoingKind,
-    Record, Status, TreeId, Usage,
+    Record, Status, TreeId, Usage, WorkspaceRef,
 };
 use journeyman::agent::state::{Outgoing, State};
 use journeyman::agent::step::{Effect, Look};
+use journeyman::agent::worktrees::{Made, Tree};
 use journeyman::gate::GatePolicy;
 use journeyman::world::workspace::Workspace;
 use journeyman::world::{Looked, Outside, Performance, Scene, clock};
@@ -189,11 +190,50 @@ impl Reality {
                         error: None,
                     })
             }
+            Effect::MakeWorktree {
+                checkout, again, ..
+            } => self.isolate(&checkout, again),
             Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
                 unreachable!("no script asks for it")
             }
             Effect::Stop => Some(Event::StopAsked),
         }
+    }
+
+    /// Making one is idempotent: it is there once, however often that is wanted, and whoever died over it.
+    fn isolate(&self, checkout: &WorkspaceRef, again: bool) -> Option<Event> {
+        let name = &checkout.name;
+        if !self.fate.point(format!("worktree of {name}")) {
+            return None;
+        }
+        let path = Path::new(&checkout.path);
+        let folder = match name.as_str() {
+            "shop" => path.join("own/shop"),
+            _ => path.with_file_name("own").join(name),
+        };
+        let fresh = !folder.is_dir();
+        std::fs::create_dir_all(&folder).expect("a folder");
+        if fresh {
+            let what = format!("worktree of {name}");
+            *self.truth().effects.entry(what).or_default() += 1;
+        }
+        let tree = Tree {
+            workspace: WorkspaceRef {
+                name: name.clone(),
+                path: folder.display().to_string(),
+            },
+            branch: "journeyman/s".into(),
+            commit: COMMITS[0].into(),
+            links: Vec::new(),
+        };
+        let made = Made::Own {
+            tree,
+            fresh,
+            uncommitted: if again { 0 } else { 2 },
+        };
+        let checkout = checkout.path.clone();
+        let made = Event::WorktreeMade { checkout, made };
+        self.fate.point(format!("{name} is made")).then_some(made)
     }
 
     async fn answer(&self, round: u32, messages: &[String], scene: &Scene) -> Option<Event> {
@@ -375,12 +415,17 @@ impl Reality {
             "write_file" => {
                 self.truth().files.insert(text("path"), text("content"));
                 let place = scene.workspace.as_ref().expect("it is there").root();
+                let own = if place.iter().any(|part| part == "own") {
+                    "own "
+                } else {
+                    ""
+                };
                 let place = if place.ends_with("other") {
                     "other"
                 } else {
                     "shop"
                 };
-                let there = format!("write {} in {place}", text("path"));
+                let there = format!("write {} in {own}{place}", text("path"));
                 *self.truth().effects.entry(there).or_default() += 1;
                 Some(format!("write {}", text("path")))
             }
@@ -527,6 +572,15 @@ impl Reality {
             Effect::Checkpoint { number, .. } => {
                 (format!(r#""checkpoint_started","number":{number},"#), false)
             }
+            Effect::MakeWorktree {
+                checkout, again, ..
+            } => (
+                format!(
+                    r#""worktree_started","checkout":{{"name":"{}","#,
+                    checkout.name
+                ),
+                !again,
+            ),
             Effect::Stop | Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
                 return;
             }

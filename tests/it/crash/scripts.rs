@@ -18,6 +18,8 @@ pub struct Script {
     pub sends_fail: usize,
     /// The objective comes from a schedule, in the slot [`SLOT`]; nobody writes it.
     pub scheduled: bool,
+    /// The session works in git worktrees of its own.
+    pub own: bool,
     /// Commands outlive the process that started them, and what they print.
     pub kept: bool,
     /// The model's window in tokens: so small that messages are left out, and results.
@@ -63,6 +65,7 @@ const BASE: Script = Script {
     rounds_max: 15,
     sends_fail: 0,
     scheduled: false,
+    own: false,
     kept: false,
     window: None,
     effects: &[],
@@ -233,6 +236,37 @@ pub static SCRIPTS: &[Script] = &[
         ],
         effects: &[("write c.txt in shop", 1), ("write d.txt in other", 1)],
         ending: "Done there.",
+        ..BASE
+    },
+    Script {
+        name: "own-worktree",
+        model: &[calls(&[WRITE, TEST]), says("Done beside it.")],
+        approvals: &["yes"],
+        effects: &[
+            ("worktree of shop", 1),
+            ("write c.txt in own shop", 1),
+            ("write c.txt in shop", 0),
+            ("cargo test", 1),
+        ],
+        ending: "Done beside it.",
+        own: true,
+        pairs: true,
+        ..BASE
+    },
+    Script {
+        name: "own-worktrees",
+        model: &[
+            calls(&[WRITE, SWITCH, WRITE_THERE, LIST]),
+            says("Done there."),
+        ],
+        effects: &[
+            ("worktree of shop", 1),
+            ("worktree of other", 1),
+            ("write c.txt in own shop", 1),
+            ("write d.txt in own other", 1),
+        ],
+        ending: "Done there.",
+        own: true,
         ..BASE
     },
     Script {

@@ -21,6 +21,7 @@ use journeyman::schedule::wish::Terms;
 use journeyman::session::Surface;
 use journeyman::world::store::Store;
 use journeyman::world::store::cron::NewJob;
+use journeyman::world::worktrees::Isolation;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -293,6 +294,10 @@ impl History {
             policy: policy(self.script),
             store: Arc::new(Store::new(self.folder.path())),
             observers: Observers::default(),
+            isolation: match self.script.own {
+                true => Isolation::Own,
+                false => Isolation::Shared,
+            },
             shutdown: CancellationToken::new(),
             ..SURFACE.clone()
         };
@@ -624,6 +629,8 @@ survives! {
     a_send_that_fails_survives_every_death: "retry",
     a_question_and_its_answer_survive_every_death: "question",
     a_switch_of_the_workspace_survives_every_death: "switch",
+    a_worktree_of_its_own_survives_every_death: "own-worktree",
+    a_second_worktree_survives_every_death: "own-worktrees",
     a_switch_that_the_person_wants_survives_every_death: "sent-elsewhere",
     a_push_survives_every_death: "push",
     a_pull_request_survives_every_death: "pull-request",
