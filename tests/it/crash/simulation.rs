@@ -595,6 +595,7 @@ survives_pairs! {
     long_a_refusal_survives_every_pair: "refusal",
     long_a_cancel_survives_every_pair: "cancel",
     long_a_question_survives_every_pair: "question",
+    long_a_worktree_survives_every_pair: "own-worktree",
 }
 
 macro_rules! survives {
