@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The command line beside the server.
 async fn cron(served: &Served, arguments: &[&str]) -> String {
@@ -64,10 +64,14 @@ async fn a_run_that_is_to_be_resumed_goes_on_after_kill_9_and_its_history_says_s
     let model = {
         let gone = gone.clone();
         // However busy the machine is, the answer comes after the kill.
-        let late = move |_: &serde_json::Value| {
-            while !gone.load(Ordering::Relaxed) {
+        let wait = move || {
+            let until = Instant::now() + PATIENCE;
+            while !gone.load(Ordering::Relaxed) && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(5));
             }
+        };
+        let late = move |_: &serde_json::Value| {
+            tokio::task::block_in_place(&wait); // what else this thread was to do, another one does
             says("Watered.")
         };
         FakeModel::deciding(late).await
