@@ -57,8 +57,11 @@ impl Aftermath {
     /// What became of git's settings, if that is worth a word.
     pub async fn settle(mut self) -> Option<String> {
         let remark = self.guard.take().and_then(put_back);
-        // What a build left there can be much.
-        let _ = tokio::task::spawn_blocking(move || self.discard()).await;
+        // What a build left there can be much; most commands leave nothing.
+        match fs::remove_dir(self.temp.path()) {
+            Ok(()) => self.discard(),
+            Err(_) => drop(tokio::task::spawn_blocking(move || self.discard()).await),
+        }
         remark
     }
 
