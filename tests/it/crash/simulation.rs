@@ -208,11 +208,15 @@ impl History {
             while let Some((id, text)) = self.reality.to_say() {
                 let message = Inbound::text(id.clone(), OWNER, text);
                 let delivered = hub.deliver(CHAT, message).await;
+                if delivered.is_ok() {
+                    // This word may have been on its way before whatever ended the process.
+                    self.reality.acknowledged(&id);
+                }
                 if self.fate.is_dead() {
                     std::future::pending::<()>().await;
                 }
                 match delivered {
-                    Ok(_) => self.reality.acknowledged(&id),
+                    Ok(_) => {}
                     // Not answered with 200, hence sent again.
                     Err(_) if self.disk_failed() => tokio::task::yield_now().await,
                     Err(error) => return Err(error.to_string()),
