@@ -57,8 +57,10 @@ pub fn on_start(state: &State) -> Option<Event> {
     let worked = turn.is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
     let checkpoints = &state.checkpoints;
     let errand = state.errand.as_ref().is_some_and(|errand| errand.running);
-    let between =
-        errand || checkpoints.running || checkpoints.open.as_ref().is_some_and(|open| open.sure);
+    let between = errand
+        || state.worktrees.making.is_some()
+        || checkpoints.running
+        || checkpoints.open.as_ref().is_some_and(|open| open.sure);
     if calls.is_empty() && !sending && !worked && !between {
         return None;
     }

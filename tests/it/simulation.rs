@@ -1155,6 +1155,22 @@ fn a_kill_before_the_last_word_leaves_no_message_unread() {
     simulation.end();
 }
 
+/// The lost lines may hold the end of a worktree's making: whoever stops the turn then is not kept waiting for it.
+#[test]
+fn a_worktree_whose_end_is_lost_keeps_nobody_waiting() {
+    let mut simulation = Simulation::new(Resume::Auto);
+    simulation.take(&Input::Say("fix the test"));
+    assert!(simulation.state.worktrees.making.is_some());
+    simulation.take(&Input::Say("/cancel"));
+    let asked = simulation.journal.iter().position(|record| {
+        matches!(&record.event, Event::MessageReceived { message } if message.text == "/cancel")
+    });
+    let kept = asked.expect("it was received") + 1;
+    simulation.take(&Input::Damage(simulation.journal.len() - kept));
+    assert!(simulation.state.turn.is_none(), "{}", simulation.history());
+    simulation.end();
+}
+
 /// Whatever is said of a call that was running when the process died, it is not "not run".
 #[test]
 fn a_call_in_doubt_that_is_cancelled_stays_in_doubt() {
