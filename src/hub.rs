@@ -23,21 +23,22 @@ use crate::agent::texts::Texts;
 use crate::agent::wording;
 use crate::agent::worktrees;
 use crate::doors;
-use crate::history::{inspect, load};
-use crate::session::{Delivery, Session, SessionError, Surface};
+use crate::history::inspect;
+use crate::session::{Delivery, Session, Surface};
 use crate::world::clock;
 use crate::world::journal::{self, FORMAT, Journal, JournalError};
 use crate::world::store::StoreError;
 use crate::world::worktrees::Isolation;
 use futures_util::FutureExt;
 use sha2::{Digest, Sha256};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stopped::Stopped;
 use thiserror::Error;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -95,10 +96,7 @@ pub struct Hub {
     sessions_dir: PathBuf,
     workspace: PickWorkspace,
     awake: Mutex<HashMap<String, mpsc::Sender<Delivery>>>,
-    /// Sessions with a journal that may not be on disk: it is written anew before it is read again.
-    unsure: Mutex<HashSet<String>>,
-    /// Sessions whose journal could not be written or read: they are woken again by and by.
-    stopped: Mutex<HashSet<String>>,
+    stopped: Stopped,
     lanes: [tokio::sync::Mutex<()>; LANES],
     tasks: TaskTracker,
 }
@@ -119,15 +117,13 @@ impl Hub {
         })?;
         let lanes = std::array::from_fn(|_| tokio::sync::Mutex::new(()));
         let (awake, tasks) = (Mutex::new(HashMap::new()), TaskTracker::new());
-        let (unsure, stopped) = (Mutex::default(), Mutex::default());
         Ok(Arc::new(Self {
             surface,
             texts,
             sessions_dir,
             workspace,
             awake,
-            unsure,
-            stopped,
+            stopped: Stopped::default(),
             lanes,
             tasks,
         }))
@@ -449,28 +445,6 @@ impl Hub {
         Ok(answer)
     }
 
-    fn load(&self, session: &str) -> Result<(State, Journal), JournalError> {
-        let path = self.path(session);
-        if self.unsure().contains(session) {
-            journal::write_anew(&path)?;
-            self.unsure().remove(session);
-        }
-        let loaded = load(&path, &self.texts, |_| {});
-        self.note_doubt(session, loaded.as_ref().err());
-        loaded
-    }
-
-    fn note_doubt(&self, session: &str, error: Option<&JournalError>) {
-        if let Some(JournalError::Unsure { .. }) = error {
-            self.unsure().insert(session.to_owned());
-        }
-    }
-
-    fn unsure(&self) -> MutexGuard<'_, HashSet<String>> {
-        // Nothing that can panic happens under this lock.
-        self.unsure.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A new session that the chat's next message will find.
     fn open_known(&self, chat: &str, owner: &str) -> Result<String, DeliverError> {
         self.known(self.open_session(chat, owner)?)
@@ -585,8 +559,8 @@ impl Hub {
             let run = session.run(&mut inbox, |inbox| hub.park(&id, inbox));
             let why = match AssertUnwindSafe(run).catch_unwind().await {
                 Ok(Ok(())) => return,
-                Ok(Err(error)) => hub.note_end(&id, &error),
-                Err(_) => "the session broke (a bug of Journeyman); see the log".to_owned(),
+                Ok(Err(error)) => hub.note_end(&id, Some(&error)),
+                Err(_) => hub.note_end(&id, None),
             };
             // What it ran ends with it, before another takes its place.
             drop(session);
@@ -597,14 +571,6 @@ impl Hub {
             hub.surface.observers.stopped(&id, &why);
         });
         Ok(())
-    }
-
-    fn note_end(&self, session: &str, error: &SessionError) -> String {
-        if let SessionError::Journal(error) = error {
-            self.note_doubt(session, Some(error));
-            self.note_stopped(session);
-        }
-        error.to_string()
     }
 
     /// Lets a session go to sleep, unless a message is on its way to it.

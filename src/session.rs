@@ -357,7 +357,7 @@ impl Session {
         // A question that expired before this came is not answered by it.
         self.ring_alarm()?;
         let written = self.record(Event::MessageReceived { message });
-        if index_first {
+        if index_first && written.is_ok() {
             self.project();
         }
         let word = written.as_ref().map(|()| true);

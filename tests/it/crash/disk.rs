@@ -117,7 +117,7 @@ async fn fails_at(skips: impl Iterator<Item = usize>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_fails_loses_nothing_and_works_again() {
-    fails_at([0, 1, 2, 3, 7, 12, 25, 40].into_iter()).await;
+    fails_at([0, 1, 2, 3, 7, 12, 25, 40, 66].into_iter()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
