@@ -4,7 +4,7 @@
 use crate::fake_model::{FakeModel, Next, calls, error, says};
 use crate::program::Program;
 use crate::support;
-use crate::support::{journals, records, texts};
+use crate::support::{generated, journals, records, texts};
 use journeyman::agent::apply::apply;
 use journeyman::agent::conversation::Wire;
 use journeyman::agent::event::{
@@ -474,7 +474,7 @@ fn facts(touches: &[Touch]) -> Facts {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..generated() })]
 
     #[test]
     fn whatever_is_left_out_the_words_the_plan_the_doubts_and_the_pairs_stay(

@@ -1,6 +1,7 @@
 //! Schedules mean what people take them to mean, in every zone and across every change of the clock.
 
 use crate::program::Program;
+use crate::support::generated;
 use chrono::{DateTime, Datelike, NaiveDateTime, Offset, TimeDelta, TimeZone, Timelike, Utc};
 use chrono_tz::Tz;
 use journeyman::schedule::Schedule;
@@ -304,7 +305,10 @@ fn changes(zone: &str, year: i32) -> Vec<u32> {
 
 #[test]
 fn firings_agree_with_a_walk_over_every_minute_around_each_change_of_the_clock() {
-    let mut runner = TestRunner::new(Config::with_cases(40));
+    let mut runner = TestRunner::new(Config {
+        cases: 40,
+        ..generated()
+    });
     let result = runner.run(&(five(), select(ODD)), |(five, zone)| {
         let days = changes(zone.0, zone.1);
         for day in if days.is_empty() { vec![100] } else { days } {
@@ -319,7 +323,10 @@ fn firings_agree_with_a_walk_over_every_minute_around_each_change_of_the_clock()
 #[ignore = "long: a year in each of the odd zones"]
 fn long_firings_agree_with_a_walk_over_every_minute_of_a_year() {
     for zone in ODD {
-        let mut runner = TestRunner::new(Config::with_cases(8));
+        let mut runner = TestRunner::new(Config {
+            cases: 8,
+            ..generated()
+        });
         let result = runner.run(&five(), |five| {
             agrees(&five, *zone, 0, 365);
             Ok(())

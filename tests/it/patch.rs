@@ -2,7 +2,7 @@
 
 use crate::fake_model::{FakeModel, Next, calls as call_of, says as says_text};
 use crate::program::Program;
-use crate::support::{Rig, call, calls, journals, says};
+use crate::support::{Rig, call, calls, generated, journals, says};
 use crate::tools::{Bench, bench, edit, edits};
 use journeyman::agent::event::{Event, Status};
 use journeyman::gate::Touch;
@@ -768,7 +768,7 @@ fn applied(bench: &Bench, before: &str, arguments: Value) -> (String, String) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, ..generated() })]
 
     #[test]
     fn applies_every_diff_to_exactly_the_intended_content(before in file(), after in file(), radius in 1..4_usize) {
@@ -802,7 +802,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..generated() })]
 
     /// What git makes of a diff is what comes out here.
     #[test]

@@ -1,10 +1,11 @@
 //! The deciding half under everything at once: messages, outcomes, kills and power cuts in any order.
 //!
 //! A world without I/O drives `step`, `apply` and `recovery` as a session does. It keeps its own account of what really
-//! happened, and holds every decision against it. `PROPTEST_CASES` sets how many histories are tried.
+//! happened, and holds every decision against it. `PROPTEST_CASES` sets how many histories are tried,
+//! `PROPTEST_RNG_SEED` which ones.
 
 use crate::support;
-use crate::support::texts;
+use crate::support::{generated, texts};
 use journeyman::agent::apply::apply;
 use journeyman::agent::brief::Brief;
 use journeyman::agent::event::{
@@ -1122,7 +1123,7 @@ fn answer(round: u32, how: usize) -> Event {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 20_000, ..generated() })]
 
     #[test]
     fn no_history_of_messages_outcomes_and_kills_breaks_a_promise(

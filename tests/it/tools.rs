@@ -1012,7 +1012,7 @@ async fn keeps_line_ends_byte_order_mark_final_newline_and_mode() {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 64, ..crate::support::generated() })]
 
     /// Whatever line ends a file mixes, an edit leaves every byte outside of its place alone.
     #[test]

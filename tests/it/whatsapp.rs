@@ -1,5 +1,6 @@
 //! The WhatsApp wire: only Meta gets in, nothing malformed spoils a neighbour, and what goes out arrives whole.
 
+use crate::support::generated;
 use journeyman::doors::whatsapp::graph::{Graph, GraphError, Retry};
 use journeyman::doors::whatsapp::payload::{self, Incoming, Kind, PayloadError};
 use journeyman::doors::whatsapp::signature::{sign, token_matches, verify};
@@ -327,7 +328,7 @@ fn the_demos_own_webhooks_are_read() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(generated())]
     #[test]
     fn no_body_makes_the_reader_panic(body in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = payload::read(&body);
@@ -408,7 +409,7 @@ fn markdown_becomes_whatsapps_marks_and_code_stays() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(generated())]
     #[test]
     fn code_is_never_touched(code in "[a-z*_~\\[\\]()# ]{1,40}", around in "[a-z*_ ]{0,10}") {
         prop_assume!(!code.trim().is_empty());
@@ -532,7 +533,7 @@ fn ends_in_code(part: &str) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(generated())]
     #[test]
     fn nothing_is_lost_and_every_part_fits(text in "([a-zé👍🏽 .!`\n]{0,30}|(\n\n)|(\n```\n)|[x]{70,90}){0,30}", max in 64usize..200) {
         let parts = split(&text, max);

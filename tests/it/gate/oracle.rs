@@ -2,6 +2,7 @@
 //! nothing else. Programs are stubs that write down their arguments; 2,000 cases, or `PROPTEST_CASES` of them.
 
 use super::{admitted, policy, verdict_with};
+use crate::support::generated;
 use journeyman::gate::{Decision, GatePolicy, Runnable, Touch};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -171,12 +172,8 @@ fn allowed(policy: &GatePolicy, text: &str) -> Option<Vec<String>> {
 fn compare(strategy: impl Strategy<Value = String>, least_percent: usize) {
     let Some(oracle) = Oracle::new() else { return };
     let long = std::env::var("PROPTEST_CASES").ok();
-    let cases = long.as_ref().map_or(CASES, |count| count.parse().unwrap());
-    let mut runner = match long {
-        // A new seed each time; whatever fails is printed whole.
-        Some(_) => TestRunner::new(Config::default()),
-        None => TestRunner::deterministic(),
-    };
+    let cases = long.map_or(CASES, |count| count.parse().unwrap());
+    let mut runner = TestRunner::new(generated());
     let policy = policy();
     let mut compared = 0;
     let mut wrong: Vec<String> = Vec::new();
@@ -283,8 +280,7 @@ fn any_bytes_are_judged_without_panic() {
     ];
     TestRunner::new(Config {
         cases,
-        failure_persistence: None,
-        ..Config::default()
+        ..generated()
     })
     .run(&text, |text| {
         let verdict = verdict_with(&policy, &[Touch::Command(text.clone())]);
