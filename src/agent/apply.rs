@@ -92,6 +92,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             if !state.seen.insert(message.id.clone()) {
                 return illegal(format!("message {} came before", message.id));
             }
+            state.said.by_person(message);
             state.unread.push_back(message.clone());
             Ok(())
         }
@@ -99,7 +100,8 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             message,
             reading,
             reply,
-        } => take_message(state, message, reading, reply.as_deref()),
+            quote,
+        } => take_message(state, message, reading, reply.as_deref(), quote.as_deref()),
         Event::ApprovalGiven {
             approval,
             by,

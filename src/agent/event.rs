@@ -256,6 +256,9 @@ pub enum Event {
         message: String,
         reading: Reading,
         reply: Option<String>,
+        /// What the model reads about the message that this one quotes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        quote: Option<String>,
     },
     /// The gate's verdict on a call.
     GateDecided {

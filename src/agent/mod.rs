@@ -24,12 +24,16 @@ pub mod limits;
 pub mod loops;
 /// Secrets, hidden in what is stored or shown.
 pub mod mask;
+/// What is not text.
+pub mod media;
 /// What is spent.
 pub mod money;
 /// The task plan.
 pub mod plan;
 /// The system prompt.
 pub mod prompt;
+/// What a reply is about.
+pub mod quotes;
 /// What a person's message means.
 pub mod reading;
 /// What to do about effects in doubt.

@@ -4,7 +4,9 @@ use crate::agent::checkpoints::Way;
 use crate::agent::command::{self, ChatCommand, Said, looks_like_code};
 use crate::agent::event::{By, EndReason, Event, Inbound, OpenQuestion, Reading, Via};
 use crate::agent::limits;
+use crate::agent::media;
 use crate::agent::money;
+use crate::agent::quotes;
 use crate::agent::state::{Outgoing, Phase, Question, State, Turn};
 use crate::agent::step::Policy;
 use crate::agent::trust;
@@ -32,11 +34,7 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
         ));
     }
     if let Some(kind) = &message.unreadable {
-        return Some(command(
-            message,
-            "",
-            say(state, "unreadable", &[("kind", kind)]),
-        ));
+        return Some(command(message, "", media::unreadable(state, kind)));
     }
     if let Some(which) = which_one(state, policy, message) {
         return Some(taken(message, Reading::Ignored, Some(which)));
@@ -146,6 +144,17 @@ fn taken(message: &Inbound, reading: Reading, reply: Option<String>) -> Event {
         message: message.id.clone(),
         reading,
         reply,
+        quote: None,
+    }
+}
+
+/// Taken for the model, with what it quotes.
+fn for_model(state: &State, message: &Inbound, reading: Reading, reply: Option<String>) -> Event {
+    Event::MessageTaken {
+        message: message.id.clone(),
+        reading,
+        reply,
+        quote: quotes::context(state, message),
     }
 }
 
@@ -187,7 +196,8 @@ fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
                 by: by(message),
                 reason: None,
             },
-            None => taken(
+            None => for_model(
+                state,
                 message,
                 Reading::Steering,
                 Some(say(state, "still_open", &[("code", &question.approval)])),
@@ -215,19 +225,21 @@ fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
         }) => None,
         Some(Turn {
             interrupted: true, ..
-        }) => Some(taken(
+        }) => Some(for_model(
+            state,
             message,
             Reading::Steering,
             Some(say(state, "steering_interrupted", &[])),
         )),
-        Some(_) => Some(taken(
+        Some(_) => Some(for_model(
+            state,
             message,
             Reading::Steering,
             Some(say(state, "steering", &[])),
         )),
         None => {
             let fires = wording::cron_fires(state, message);
-            Some(taken(message, Reading::Objective, fires))
+            Some(for_model(state, message, Reading::Objective, fires))
         }
     }
 }

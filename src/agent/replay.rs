@@ -288,6 +288,7 @@ fn essence(event: &Event) -> Value {
     let mut value = serde_json::to_value(event).unwrap_or_default();
     for words in [
         "reply",
+        "quote",
         "question",
         "text",
         "output",

@@ -12,6 +12,7 @@ use crate::agent::event::{
 use crate::agent::loops::{Loops, Sight};
 use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::plan::Plan;
+use crate::agent::quotes::Said;
 use crate::agent::texts::Texts;
 use crate::agent::trust::TrustWish;
 use crate::agent::worktrees::Worktrees;
@@ -36,6 +37,8 @@ pub struct State {
     pub unread: VecDeque<Inbound>,
     /// Every message that came, by the channel's id: the same one twice is one.
     pub seen: HashSet<String>,
+    /// The last messages of both sides, for replies that quote one.
+    pub said: Said,
     /// Understood, waiting for the next round boundary.
     pub steering: Vec<Inbound>,
     pub outbox: VecDeque<Outgoing>,
@@ -276,6 +279,7 @@ impl State {
             conversation,
             unread: VecDeque::new(),
             seen: HashSet::new(),
+            said: Said::default(),
             steering: Vec::new(),
             outbox: VecDeque::new(),
             sends: 0,

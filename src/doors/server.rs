@@ -150,6 +150,8 @@ async fn take(
             about: Some(of),
             ..inbound(emoji, Via::Reaction, None)
         },
+        // WhatsApp's own word about the chat (a new number), not the person's.
+        Kind::Unsupported(name) if name == "system" => return Ok(()),
         Kind::Unsupported(name) => inbound(String::new(), Via::Text, Some(name)),
     };
     if !whatsapp.allowed.contains(&message.from) {

@@ -236,6 +236,7 @@ fn asking(tool: &str, arguments: &str) -> Vec<(i64, Event)> {
                 message: "m".into(),
                 reading: Reading::Objective,
                 reply: None,
+                quote: None,
             },
         ),
         (

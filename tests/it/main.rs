@@ -20,6 +20,7 @@ mod hub;
 mod journal;
 mod limits;
 mod loops;
+mod media;
 mod model;
 mod outline;
 mod outlive;

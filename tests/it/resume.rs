@@ -209,6 +209,7 @@ fn long_session(path: &Path, session: &str, workspace: &Path, rounds: u32) {
         message: "m1".into(),
         reading: Reading::Objective,
         reply: None,
+        quote: None,
     });
     for round in 1..=rounds {
         let call = Call {

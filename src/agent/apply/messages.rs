@@ -37,8 +37,12 @@ pub(super) fn take_message(
     id: &str,
     reading: &Reading,
     reply: Option<&str>,
+    quote: Option<&str>,
 ) -> Result<(), Illegal> {
-    let message = unread(state, id)?;
+    let mut message = unread(state, id)?;
+    if let Some(quote) = quote {
+        message.text = format!("{quote}\n\n{}", message.text);
+    }
     if matches!(
         reading,
         Reading::Objective | Reading::Steering | Reading::Answer { .. }

@@ -41,6 +41,7 @@ pub(super) fn finish_send(
         return Ok(());
     }
     let asked = front.approval.take();
+    state.said.by_us(front, ids);
     state.outbox.pop_front();
     let Some(Turn {
         phase: Phase::Calls(calls),
