@@ -12,6 +12,8 @@ pub mod index;
 mod stopped;
 /// What is done from time to time.
 mod sweep;
+/// Messages of ours that did not arrive.
+mod undelivered;
 
 use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{

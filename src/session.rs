@@ -224,7 +224,12 @@ impl Session {
         self.surface
             .observers
             .recorded(&self.state.opening, &record);
+        // A failure to deliver it is told by its id, and soon.
+        let names_ids = matches!(&record.event, Event::SendFinished { ids, .. } if !ids.is_empty());
         self.unprojected.push(record);
+        if names_ids {
+            self.project();
+        }
         Ok(())
     }
 

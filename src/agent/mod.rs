@@ -48,6 +48,8 @@ pub mod step;
 pub mod texts;
 /// What is trusted, in words.
 pub mod trust;
+/// What did not arrive.
+pub mod undelivered;
 /// Texts that depend on a decision.
 pub mod wording;
 /// From one workspace to another.

@@ -10,18 +10,28 @@ use crate::agent::quotes;
 use crate::agent::state::{Outgoing, Phase, Question, State, Turn};
 use crate::agent::step::Policy;
 use crate::agent::trust;
+use crate::agent::undelivered;
 use crate::agent::wording;
 use crate::gate::{Reply, read_reply};
 use crate::schedule::wish;
 
-/// The event that takes the oldest unread message, or `None` where there is none to take now.
+/// The oldest unread message that needs not wait.
+fn due(state: &State) -> Option<&Inbound> {
+    let waits = |message: &Inbound| undelivered::is_early(state, message);
+    state.unread.iter().find(|message| !waits(message))
+}
+
+/// The event that takes the next message, or `None` where there is none to take now.
 pub fn next(state: &State, policy: &Policy) -> Option<Event> {
-    let message = state.unread.front()?;
+    let message = due(state)?;
     if state.checkpoints.puts_back() {
         return None; // whatever it is, it is said about files that are just changing
     }
     if state.errand.is_some() {
         return None; // one after the other, so that each answer follows its question
+    }
+    if let Some(failure) = &message.undelivered {
+        return Some(undelivered::reading(state, message, failure));
     }
     if message.via == Via::Notice {
         return Some(taken(message, Reading::Ignored, Some(message.text.clone())));
@@ -78,12 +88,12 @@ pub fn needs_month(state: &State) -> bool {
                 Said::Command(ChatCommand::Cost)
             )
     };
-    state.unread.front().is_some_and(asks) && money::month(state).is_none()
+    due(state).is_some_and(asks) && money::month(state).is_none()
 }
 
 /// The message that asks for the journal's chain, if it is the next one.
 pub fn audit(state: &State) -> Option<&Inbound> {
-    let message = state.unread.front()?;
+    let message = due(state)?;
     let theirs = message.from == state.opening.owner || message.via == Via::Flag;
     let asks = matches!(
         command::read(&message.text),
@@ -94,7 +104,7 @@ pub fn audit(state: &State) -> Option<&Inbound> {
 
 /// The message that asks for workspaces, if it is the next one, and the name in it.
 pub fn workspaces(state: &State) -> Option<(&Inbound, Option<&str>)> {
-    let message = state.unread.front()?;
+    let message = due(state)?;
     let theirs = message.from == state.opening.owner || message.via == Via::Flag;
     match command::read(&message.text) {
         Said::Command(ChatCommand::Workspaces { name })
@@ -504,6 +514,7 @@ fn status(state: &State, policy: &Policy) -> String {
         ("rounds", &state.rounds.to_string()),
         ("spend", &money::line(state, state.spend)),
         ("plan", &plan),
+        ("undelivered", &undelivered::line(state)),
     ];
     say(state, "status", &values)
 }

@@ -15,6 +15,7 @@ use crate::agent::plan::Plan;
 use crate::agent::quotes::Said;
 use crate::agent::texts::Texts;
 use crate::agent::trust::TrustWish;
+use crate::agent::undelivered::Deliveries;
 use crate::agent::worktrees::Worktrees;
 use crate::gate::{Facts, Pattern, Verdict};
 use crate::schedule::wish::Wish;
@@ -37,6 +38,8 @@ pub struct State {
     pub unread: VecDeque<Inbound>,
     /// Every message that came, by the channel's id: the same one twice is one.
     pub seen: HashSet<String>,
+    /// What became of messages that went out.
+    pub deliveries: Deliveries,
     /// The last messages of both sides, for replies that quote one.
     pub said: Said,
     /// Understood, waiting for the next round boundary.
@@ -237,6 +240,8 @@ pub struct Outgoing {
     pub due: Option<Timestamp>,
     /// It may have gone out before, and says so.
     pub repeated: bool,
+    /// It went out before and did not arrive.
+    pub again: bool,
 }
 
 impl Outgoing {
@@ -279,6 +284,7 @@ impl State {
             conversation,
             unread: VecDeque::new(),
             seen: HashSet::new(),
+            deliveries: Deliveries::default(),
             said: Said::default(),
             steering: Vec::new(),
             outbox: VecDeque::new(),

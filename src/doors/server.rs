@@ -129,16 +129,12 @@ async fn take(
         ..Inbound::text(id.clone(), from.clone(), text)
     };
     let message = match kind {
-        Kind::Status {
-            state,
-            error: Some(error),
-        } => {
-            tracing::warn!(
-                state,
-                code = error.code,
-                title = error.title,
-                "a message was not delivered"
-            );
+        Kind::Status { state, error } if state == "failed" => {
+            if whatsapp.allowed.contains(&from) {
+                let failure = payload::not_delivered(error);
+                let chat = format!("whatsapp:{from}");
+                front.hub.not_delivered(&chat, &id, failure).await?;
+            }
             return Ok(());
         }
         Kind::Status { .. } => return Ok(()),

@@ -35,7 +35,7 @@ const SCHEMA: &str = "
         closed INTEGER NOT NULL, unfinished INTEGER NOT NULL, question TEXT, asked_in TEXT NOT NULL, due_at INTEGER, bytes INTEGER NOT NULL,
         interruptions INTEGER NOT NULL, heard_at INTEGER);
     CREATE INDEX sessions_by_chat ON sessions (chat, last_order);
-    -- derived: every message id of every channel, against duplicates
+    -- derived: every message id of every channel, against duplicates; of ours too, for what is said about them
     CREATE TABLE seen (chat TEXT NOT NULL, message TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY (chat, message)) WITHOUT ROWID;
     -- derived: every command and what became of it
     CREATE TABLE agent_command_log (
@@ -270,6 +270,19 @@ impl Store {
         self.with("look up a message in", |db| {
             db.prepare_cached("SELECT 1 FROM seen WHERE chat = ?1 AND message = ?2")?
                 .exists([chat, message])
+        })
+    }
+
+    /// The session that a message belongs to, a person's or ours.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn session_of(&self, chat: &str, message: &str) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT session FROM seen WHERE chat = ?1 AND message = ?2";
+        self.with("look up a message in", |db| {
+            db.prepare_cached(sql)?
+                .query_row([chat, message], |row| row.get(0))
+                .optional()
         })
     }
 
@@ -530,6 +543,13 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
             if !message.text.trim_start().starts_with('/') {
                 let sql = "UPDATE sessions SET objective = ?2 WHERE id = ?1 AND objective = ''";
                 db.prepare_cached(sql)?.execute([session, &message.text])?;
+            }
+        }
+        Event::SendFinished { ids, .. } => {
+            let sql = "INSERT OR IGNORE INTO seen (chat, message, session) VALUES (?1, ?2, ?3)";
+            for id in ids {
+                db.prepare_cached(sql)?
+                    .execute([&state.opening.chat, id, session])?;
             }
         }
         Event::ModelAnswered { round, answer } => {

@@ -10,8 +10,8 @@ use journeyman::agent::apply::apply;
 use journeyman::agent::brief::Brief;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, EffectClass, Event, Expectation, ExpectedFile, Inbound,
-    Names, Opening, Outcome, Probe, Record, Restored, Scheduled, Status, Timestamp, TreeId, Usage,
-    WorkspaceRef,
+    Names, NotDelivered, Opening, Outcome, Probe, Record, Restored, Scheduled, Status, Timestamp,
+    TreeId, Usage, Via, WorkspaceRef,
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -69,6 +69,11 @@ enum Input {
         which: usize,
         how: usize,
     },
+    /// The channel says that the last message, or the one before, did not arrive.
+    Undelivered {
+        back: u64,
+        may_pass: bool,
+    },
     /// SIGKILL now: every line that was written stands.
     Kill,
     /// SIGKILL after so many more lines, in the middle of whatever goes on then.
@@ -121,6 +126,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => Just(Input::Deny),
         1 => prop::sample::select(vec!["yes", "/cancel", "/agent-resume"]).prop_map(Input::Stranger),
         12 => (0..3_usize, 0..64_usize).prop_map(|(which, how)| Input::Finish { which, how }),
+        1 => (0..2_u64, any::<bool>()).prop_map(|(back, may_pass)| Input::Undelivered { back, may_pass }),
         1 => Just(Input::Kill),
         1 => Just(Input::Downtime),
         2 => (0..14_usize).prop_map(Input::KillAfter),
@@ -250,6 +256,7 @@ impl Simulation {
             Input::Deny => self.say(OWNER, &format!("/deny {} not that", self.last_code)),
             Input::Stranger(text) => self.say("eve", text),
             Input::Finish { which, how } => self.finish(*which, *how),
+            Input::Undelivered { back, may_pass } => self.undelivered(*back, *may_pass),
             Input::Kill => Err(Killed),
             Input::Downtime => {
                 self.now += 7_200_000;
@@ -330,6 +337,31 @@ impl Simulation {
         self.record(Event::MessageReceived { message })?;
         self.acknowledged.insert(id);
         self.settle()
+    }
+
+    /// Told of any number of times, a message is sent again once.
+    fn undelivered(&mut self, back: u64, may_pass: bool) -> Result<(), Killed> {
+        self.messages += 1;
+        let (sent, sends) = (self.state.sends.saturating_sub(back), self.state.sends);
+        let message = Inbound {
+            via: Via::Notice,
+            about: Some(format!("wamid.{sent}")),
+            undelivered: Some(NotDelivered {
+                code: 131_000,
+                title: "no".into(),
+                may_pass,
+            }),
+            ..Inbound::text(format!("m{}", self.messages), "channel", "")
+        };
+        self.record(Event::MessageReceived { message })?;
+        self.settle()?;
+        assert!(
+            self.state.sends <= sends + 1,
+            "{} is sent more than once again{}",
+            sent,
+            self.history()
+        );
+        Ok(())
     }
 
     /// Another process takes the journal over; it may be killed as well.
@@ -420,8 +452,12 @@ impl Simulation {
                 }
                 Decision::Wait => {
                     let trees = |running: &Running| matches!(running, Running::Trees(_));
+                    let sends = |running: &Running| matches!(running, Running::Send(_));
+                    let early = self.running.iter().any(sends);
+                    let mut unread = self.state.unread.iter();
                     assert!(
-                        self.state.unread.is_empty() || self.running.iter().any(trees),
+                        unread.all(|message| early && message.undelivered.is_some())
+                            || self.running.iter().any(trees),
                         "a message is never taken{}",
                         self.history()
                     );

@@ -1,7 +1,7 @@
 //! What a person's words change: messages taken, questions answered, turns cancelled and resumed.
 
 use super::calls::{finish_round, pending};
-use super::outbox::{notice, say};
+use super::outbox::{notice, say, send_again};
 use super::trust::begin_turn;
 use super::{Illegal, illegal, turn};
 use crate::agent::event::{By, Inbound, Outcome, OutgoingKind, Reading, Status, Via};
@@ -10,11 +10,12 @@ use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Ticket, 
 use crate::agent::wording;
 use crate::gate::Pattern;
 
-/// The oldest unread message, which must be `id`.
+/// The unread message `id`. Some pass others that have to wait.
 pub(super) fn unread(state: &mut State, id: &str) -> Result<Inbound, Illegal> {
-    match state.unread.pop_front() {
-        Some(message) if message.id == id => Ok(message),
-        _ => illegal(format!("message {id} is taken out of order")),
+    let place = state.unread.iter().position(|message| message.id == id);
+    match place.and_then(|place| state.unread.remove(place)) {
+        Some(message) => Ok(message),
+        None => illegal(format!("message {id} is taken, and was not unread")),
     }
 }
 
@@ -84,6 +85,13 @@ pub(super) fn take_message(
         Reading::Command { name } => {
             if name == "new" {
                 state.closed = true;
+            }
+        }
+        Reading::NotDelivered { again } => {
+            let mark = state.texts.say("sent_again_part", &[]);
+            let deliveries = &mut state.deliveries;
+            if let Some(outgoing) = deliveries.failed(&message, *again, state.now, &mark) {
+                send_again(state, outgoing);
             }
         }
         Reading::Refused | Reading::Ignored => {}

@@ -16,6 +16,16 @@ pub(super) fn say(state: &mut State, kind: OutgoingKind, text: String, approval:
         attempts: 0,
         due: None,
         repeated: false,
+        again: false,
+    });
+}
+
+/// Behind what waits already: it did not arrive.
+pub(super) fn send_again(state: &mut State, outgoing: Outgoing) {
+    state.sends += 1;
+    state.outbox.push_back(Outgoing {
+        send: state.sends,
+        ..outgoing
     });
 }
 
@@ -40,6 +50,7 @@ pub(super) fn finish_send(
         front.due = retry_at;
         return Ok(());
     }
+    state.deliveries.taken(front, ids);
     let asked = front.approval.take();
     state.said.by_us(front, ids);
     state.outbox.pop_front();

@@ -101,6 +101,9 @@ pub struct Inbound {
     /// The channel's name for a kind of message that cannot be read yet (`image`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
+    /// The channel says that the message `about` did not arrive; this is no person's word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undelivered: Option<NotDelivered>,
     /// Its place in its chat: more than that of every message before it, whatever the clock says; 0 where nobody counted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub order: u64,
@@ -131,9 +134,27 @@ impl Inbound {
             via: Via::Text,
             about: None,
             unreadable: None,
+            undelivered: None,
             order: 0,
             elsewhere: Vec::new(),
         }
+    }
+}
+
+/// Why a channel did not deliver what it had taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotDelivered {
+    /// The channel's own.
+    pub code: i64,
+    pub title: String,
+    /// Another try may arrive.
+    #[serde(default)]
+    pub may_pass: bool,
+}
+
+impl fmt::Display for NotDelivered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (code {})", self.title, self.code)
     }
 }
 
@@ -178,6 +199,8 @@ pub enum Reading {
     Command { name: String },
     /// Not from the owner of the chat.
     Refused,
+    /// Of the channel: a message did not arrive, and is sent again or given up.
+    NotDelivered { again: bool },
     /// It answers nothing that is open: a reaction to something else, a yes to an older question.
     Ignored,
 }

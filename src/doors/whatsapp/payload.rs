@@ -4,6 +4,7 @@
 //! piece by piece: unknown fields are nothing, and one malformed piece is skipped and counted, never the others. It
 //! judges nothing: not the signature (see `signature`), not who may write, not what was seen before.
 
+use crate::agent::event::NotDelivered;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -51,6 +52,24 @@ pub enum Kind {
 pub struct StatusError {
     pub code: i64,
     pub title: String,
+}
+
+/// Codes with which a later try may arrive: WhatsApp was too busy, we were too fast, or something broke there.
+const PASSING_CODES: [i64; 9] = [2, 4, 80007, 130429, 131000, 131016, 131056, 131057, 133004];
+
+const TITLE_CHARS_MAX: usize = 200;
+
+/// Why a message did not arrive, for the session that sent it.
+pub fn not_delivered(error: Option<StatusError>) -> NotDelivered {
+    let error = error.unwrap_or(StatusError {
+        code: 0,
+        title: "WhatsApp gave no reason".into(),
+    });
+    NotDelivered {
+        may_pass: PASSING_CODES.contains(&error.code),
+        code: error.code,
+        title: error.title.chars().take(TITLE_CHARS_MAX).collect(),
+    }
 }
 
 /// A whole webhook: what could be read, and how many pieces could not.
