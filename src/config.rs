@@ -14,6 +14,7 @@ use crate::agent::limits::{self, Limits};
 use crate::agent::mask::Masks;
 use crate::agent::step::{Policy, Resume};
 use crate::agent::texts::{self, Texts};
+use crate::doors::whatsapp::sending::Template;
 use crate::gate::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 use crate::world::confine::{Mode, Own, ProcessLimits, Sandbox, Wanted};
 use crate::world::remote::Hosting;
@@ -140,6 +141,9 @@ pub struct FileSettings {
     pub git_hooks: bool,
     pub worktree: Isolation,
     pub worktree_links: Vec<String>,
+    /// The template that opens a conversation again, by name; empty: none.
+    pub whatsapp_template: String,
+    pub whatsapp_template_language: String,
 }
 
 impl Settings {
@@ -261,6 +265,18 @@ impl Settings {
             sessions_max: self.limits.worktrees_max,
             idle_days_max: self.limits.worktree_days_max,
         }
+    }
+
+    /// What opens a conversation on WhatsApp again.
+    pub fn whatsapp_template(&self) -> Option<Template> {
+        let (name, language) = (
+            &self.file.whatsapp_template,
+            &self.file.whatsapp_template_language,
+        );
+        (!name.is_empty()).then(|| Template {
+            name: name.clone(),
+            language: language.clone(),
+        })
     }
 
     /// What is known of the configured model.

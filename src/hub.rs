@@ -163,7 +163,19 @@ impl Hub {
             }
             answer => (session, answer?),
         };
-        acknowledged(answer, session).await
+        let delivered = acknowledged(answer, session).await?;
+        self.release_held(chat, &delivered.session);
+        Ok(delivered)
+    }
+
+    /// What other sessions of the chat kept until the person writes can go now. Called with the chat's lane held.
+    fn release_held(self: &Arc<Self>, chat: &str, heard_by: &str) {
+        let holding = self.surface.store.holding(chat).unwrap_or_default();
+        for session in holding.iter().filter(|session| *session != heard_by) {
+            if let Err(error) = self.wake(session) {
+                tracing::warn!(%session, %error, "held messages wait for the next time that they are due");
+            }
+        }
     }
 
     /// Brings a message to a certain session of a chat.

@@ -9,7 +9,7 @@ use crate::agent::event::{
 };
 use crate::agent::limits;
 use crate::agent::recovery;
-use crate::agent::state::{ErrandWish, Stage, State};
+use crate::agent::state::{ErrandWish, Outgoing, Stage, State};
 use crate::agent::step::{Decision, Effect, Look, Policy, step};
 use crate::agent::trust::TrustAnswer;
 use crate::agent::worktrees::{self, Made};
@@ -35,6 +35,9 @@ const AWAKE_MAX: Duration = Duration::from_secs(60);
 
 /// Lines of a running session that the database may be behind: a few rounds.
 const UNPROJECTED_LINES_MAX: usize = 64;
+
+/// How often a session that is at work looks whether a message that was held back can go.
+const HELD_LOOK: Duration = Duration::from_secs(5);
 
 /// How soon a database that could not be written is tried again.
 const PROJECT_AGAIN: Duration = Duration::from_secs(1);
@@ -173,7 +176,7 @@ impl Session {
                     if self.running.is_empty() && !soon && park(inbox) {
                         return Ok(()); // parked: no task, no connection
                     }
-                    let alarm = until(self.alarm_in());
+                    let alarm = until(self.look_in());
                     tokio::select! {
                         Some(ended) = self.running.join_next_with_id() => self.take_outcome(ended)?,
                         Some(delivery) = inbox.recv() => self.take_message(delivery)?,
@@ -299,6 +302,7 @@ impl Session {
         Scene {
             session: opening.session.clone(),
             customer: Customer::of(&opening),
+            place: self.state.checkout.name.clone(),
             can_schedule: doors::is_served(&opening.chat) && opening.scheduled.is_none(),
             workspace: self.workspace.as_ref().ok().cloned(),
             checkout: worktrees::missing(&self.state)
@@ -340,6 +344,8 @@ impl Session {
             Doing::Send(send) => Event::SendFinished {
                 ids: Vec::new(),
                 retry_at: None,
+                parts: 0,
+                closed: None,
                 send,
                 error: Some("sending broke (a bug of Journeyman)".into()),
             },
@@ -381,7 +387,33 @@ impl Session {
     fn next_alarm(&self) -> Option<(Timestamp, Event)> {
         let time_is_up = limits::alarm(&self.state, &self.surface.policy);
         let alarms = self.state.next_alarm().into_iter().chain(time_is_up);
-        alarms.min_by_key(|(at, _)| *at)
+        alarms.chain(self.released()).min_by_key(|(at, _)| *at)
+    }
+
+    /// A message that was held back, once the person wrote again: here, or to another session of the chat.
+    fn released(&self) -> Option<(Timestamp, Event)> {
+        let front = self
+            .state
+            .outbox
+            .front()
+            .filter(|front| front.due.is_some())?;
+        let held = front.held?;
+        // A database that cannot be read leaves it to the next time that it is due.
+        let heard = self
+            .surface
+            .store
+            .heard_at(&self.state.opening.chat)
+            .ok()??;
+        let event = Event::SendDue { send: front.send };
+        (Some(heard) > held.heard).then_some((heard, event))
+    }
+
+    /// When to look again at the latest. Nobody wakes a session that is awake when the person writes to another one.
+    fn look_in(&self) -> Option<Duration> {
+        let held = |front: &Outgoing| front.held.is_some() && front.due.is_some();
+        let held = self.state.outbox.front().is_some_and(held);
+        let look = held.then_some(HELD_LOOK);
+        self.alarm_in().into_iter().chain(look).min()
     }
 
     fn alarm_in(&self) -> Option<Duration> {

@@ -38,7 +38,7 @@ use calls::{await_kept, finish, pending, probed, see_tree, warn};
 use compaction::{ask_summary, compact, give_summary, too_long};
 use damage::{Lost, lose_tail, tell_chain};
 use messages::{approve, cancel, expire, pass_on_steering, refuse, resume, take_message};
-use outbox::{finish_send, notice, say};
+use outbox::{Attempt, finish_send, notice, say};
 use thiserror::Error;
 
 /// An event that cannot have happened in this state.
@@ -299,8 +299,18 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             send,
             retry_at,
             ids,
+            parts,
+            closed,
             ..
-        } => finish_send(state, *send, *retry_at, ids),
+        } => {
+            let attempt = Attempt {
+                retry_at: *retry_at,
+                ids,
+                parts: *parts,
+                closed: closed.as_ref(),
+            };
+            finish_send(state, *send, &attempt)
+        }
         Event::SendDue { send } => match state.outbox.front_mut() {
             Some(front) if front.send == *send && front.due.is_some() => {
                 front.due = None;

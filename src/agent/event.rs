@@ -7,10 +7,13 @@
 mod line;
 /// What events are made of.
 mod parts;
+/// A channel that is closed.
+mod sent;
 /// Instants.
 mod timestamp;
 
 pub use parts::*;
+pub use sent::*;
 pub use timestamp::Timestamp;
 
 use crate::agent::brief::Brief;
@@ -235,6 +238,12 @@ pub enum Event {
         ids: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_at: Option<Timestamp>,
+        /// How many of its parts had arrived: the next try goes on after them.
+        #[serde(default, skip_serializing_if = "is_none_yet")]
+        parts: usize,
+        /// Nothing was tried, or nothing was taken, before the person writes again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        closed: Option<Closed>,
     },
 
     /// The workspace's content is kept, or is not.
@@ -306,6 +315,10 @@ pub enum Event {
     /// The turn is over.
     TurnEnded { reason: EndReason, text: String },
 }
+}
+
+fn is_none_yet(parts: &usize) -> bool {
+    *parts == 0
 }
 
 impl Event {

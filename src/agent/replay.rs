@@ -213,6 +213,8 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         | Event::TailSetAside { .. }
         | Event::JournalDamaged { .. } => Match::Outside,
         Event::Interrupted { .. } => expected(recovery::on_start(state)),
+        // The person wrote, here or in another session.
+        Event::SendDue { send } if is_held(state, *send) => Match::Outside,
         Event::SendDue { .. } | Event::ApprovalExpired { .. } | Event::Reminded => {
             expected(state.next_alarm().map(|(_, alarm)| alarm))
         }
@@ -224,6 +226,11 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         }
         _ => return None,
     })
+}
+
+fn is_held(state: &State, send: u64) -> bool {
+    let front = state.outbox.front();
+    front.is_some_and(|front| front.send == send && front.held.is_some() && front.due.is_some())
 }
 
 /// What today's logic does in this state, against what was recorded.

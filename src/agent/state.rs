@@ -242,6 +242,17 @@ pub struct Outgoing {
     pub repeated: bool,
     /// It went out before and did not arrive.
     pub again: bool,
+    /// So many of its parts have arrived.
+    pub parts: usize,
+    /// It waits until the person writes again.
+    pub held: Option<Held>,
+}
+
+/// Since when a message is held back, and when the person had written last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    pub since: Timestamp,
+    pub heard: Option<Timestamp>,
 }
 
 impl Outgoing {
@@ -251,6 +262,8 @@ impl Outgoing {
         if !std::mem::replace(&mut self.repeated, true) {
             self.text.insert_str(0, mark);
         }
+        // What may have gone out twice says so: all of it goes out again, behind the mark.
+        self.parts = 0;
     }
 }
 

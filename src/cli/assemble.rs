@@ -5,6 +5,7 @@ use crate::agent::event::WorkspaceRef;
 use crate::agent::mask::Masks;
 use crate::config::{ModelSettings, Settings};
 use crate::doors::whatsapp::graph::Graph;
+use crate::doors::whatsapp::sending::Sending;
 use crate::doors::{Channels, Observers};
 use crate::hub::{Hub, PickWorkspace};
 use crate::session::Surface;
@@ -63,6 +64,7 @@ pub fn assemble(
         environment: Arc::new(environment),
         channels: Channels {
             whatsapp: settings.whatsapp.as_ref().map(graph),
+            sending: Sending::new(settings.whatsapp_template()),
         },
         masks: policy.masks.clone(),
         trust: trust(settings, store.clone(), policy.masks.clone()),
@@ -71,6 +73,7 @@ pub fn assemble(
         projects: projects(settings).map(Arc::new),
         data_dir: data_dir.clone(),
         send_attempts_max: limits.send_attempts_max,
+        invitations: Default::default(),
         outline: limits.outline(),
         desk: desk(settings),
         worktrees: settings.worktrees(),

@@ -312,7 +312,7 @@ impl Person {
 fn show(sent: &Sent, style: Style) {
     match &sent.kind {
         SentKind::Read { .. } => println!("{}", style.dim("   ✓✓ read · typing…")),
-        SentKind::Text | SentKind::Buttons | SentKind::Other(_) => {
+        SentKind::Text | SentKind::Buttons | SentKind::Template(_) | SentKind::Other(_) => {
             println!("🤖 {}", style.message(&sent.text).replace('\n', "\n   "));
         }
     }

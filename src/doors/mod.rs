@@ -11,13 +11,13 @@ pub mod terminal;
 /// Webhooks in, Graph API out.
 pub mod whatsapp;
 
-use crate::agent::event::{Opening, OutgoingKind, Record};
+use crate::agent::event::{Opening, Record};
 use crate::agent::state::Outgoing;
 use crate::world::model::Delta;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use whatsapp::graph::{Graph, GraphError};
-use whatsapp::text;
+use whatsapp::graph::Graph;
+use whatsapp::sending::{Sending, Template};
 
 /// Whether a chat is still there when a session has something to say by itself. A terminal's sessions wait for somebody to
 /// be there again.
@@ -25,21 +25,23 @@ pub fn is_served(chat: &str) -> bool {
     !chat.starts_with("run:") && !chat.starts_with("terminal:")
 }
 
+const WHATSAPP: &str = "whatsapp:";
 /// WhatsApp's window, less a minute for the way.
 const WINDOW_MS: u64 = (24 * 60 - 1) * 60_000;
 /// How soon it is looked again whether the person wrote.
-const WINDOW_AGAIN_MS: u64 = 15 * 60_000;
+pub const WINDOW_AGAIN_MS: u64 = 15 * 60_000;
 
 /// Whether a channel takes no message now, since the person last wrote so long ago (`None`: never): how long to wait.
 pub fn closed_until_heard(chat: &str, heard_ms_ago: Option<u64>) -> Option<u64> {
     let closed = heard_ms_ago.is_none_or(|ago| ago > WINDOW_MS);
-    (chat.starts_with("whatsapp:") && closed).then_some(WINDOW_AGAIN_MS)
+    (chat.starts_with(WHATSAPP) && closed).then_some(WINDOW_AGAIN_MS)
 }
 
 /// Where messages go, by the chat's prefix.
 #[derive(Default)]
 pub struct Channels {
     pub whatsapp: Option<Graph>,
+    pub sending: Sending,
 }
 
 impl Channels {
@@ -48,26 +50,41 @@ impl Channels {
     /// # Errors
     /// What the channel said, after its retries.
     pub async fn send(&self, chat: &str, outgoing: &Outgoing) -> Result<Vec<String>, Undelivered> {
-        let Some(number) = chat.strip_prefix("whatsapp:") else {
+        match chat.strip_prefix(WHATSAPP) {
+            Some(number) => self.sending.send(self.graph()?, number, outgoing).await,
             // A terminal shows messages as they are recorded.
-            return Ok(Vec::new());
-        };
-        let Some(graph) = &self.whatsapp else {
-            let why = "WhatsApp is not configured".into();
-            return Err(Undelivered {
-                why,
-                transient: true,
-            });
-        };
-        let sent = match (outgoing.kind, &outgoing.approval) {
-            (OutgoingKind::Question, Some(code)) => {
-                send_question(graph, number, outgoing, code).await
-            }
-            _ => send_texts(graph, number, &text::messages(&outgoing.text)).await,
-        };
-        sent.map_err(|error| Undelivered {
-            transient: is_transient(&error),
-            why: error.to_string(),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// What asks the person of a chat to write, where something may be sent that does.
+    pub fn template(&self, chat: &str) -> Option<&Template> {
+        let template = self.sending.template.as_ref();
+        template.filter(|_| chat.starts_with(WHATSAPP))
+    }
+
+    /// Sends that; the channel's id of it. `about` is the workspace that there is news of.
+    ///
+    /// # Errors
+    /// As [`Channels::send`].
+    pub async fn invite(
+        &self,
+        chat: &str,
+        template: &Template,
+        about: &str,
+    ) -> Result<String, Undelivered> {
+        let number = chat.strip_prefix(WHATSAPP).unwrap_or(chat);
+        let graph = self.graph()?;
+        self.sending.invite(graph, number, template, about).await
+    }
+
+    fn graph(&self) -> Result<&Graph, Undelivered> {
+        self.whatsapp.as_ref().ok_or_else(|| Undelivered {
+            why: "WhatsApp is not configured".into(),
+            transient: true,
+            closed: false,
+            wait_ms: None,
+            parts: 0,
         })
     }
 }
@@ -77,56 +94,12 @@ impl Channels {
 pub struct Undelivered {
     pub why: String,
     pub transient: bool,
-}
-
-/// A message in doubt counts too: one that arrives twice is better than one that never does.
-fn is_transient(error: &GraphError) -> bool {
-    match error {
-        GraphError::GaveUp { .. } | GraphError::Unreachable { .. } | GraphError::InDoubt { .. } => {
-            true
-        }
-        GraphError::Invalid(_) | GraphError::Refused { .. } => false,
-    }
-}
-
-async fn send_texts(
-    graph: &Graph,
-    number: &str,
-    texts: &[String],
-) -> Result<Vec<String>, GraphError> {
-    let mut ids = Vec::with_capacity(texts.len());
-    for text in texts {
-        ids.push(graph.send_text(number, text, None).await?);
-    }
-    Ok(ids)
-}
-
-/// The buttons' ids are the commands that they stand for.
-async fn send_question(
-    graph: &Graph,
-    number: &str,
-    question: &Outgoing,
-    code: &str,
-) -> Result<Vec<String>, GraphError> {
-    let Some((before, last)) = text::question(&question.text) else {
-        return send_texts(graph, number, &text::messages(&question.text)).await;
-    };
-    let mut ids = send_texts(graph, number, &before).await?;
-    let approve = (format!("/approve {code}"), "Approve");
-    let always = question
-        .always
-        .then(|| (format!("/approve {code} always"), "Always this session"));
-    let deny = (format!("/deny {code}"), "Deny");
-    let buttons: Vec<_> = [Some(approve), always, Some(deny)]
-        .into_iter()
-        .flatten()
-        .collect();
-    let buttons: Vec<(&str, &str)> = buttons
-        .iter()
-        .map(|(id, title)| (id.as_str(), *title))
-        .collect();
-    ids.push(graph.send_buttons(number, &last, &buttons).await?);
-    Ok(ids)
+    /// Only once the person wrote again.
+    pub closed: bool,
+    /// The channel asked to wait so long.
+    pub wait_ms: Option<u64>,
+    /// How many of its parts have arrived.
+    pub parts: usize,
 }
 
 /// What can be watched: every line of a journal, and an answer while it is being written.

@@ -8,6 +8,15 @@ pub fn now() -> Timestamp {
     Timestamp(Utc::now().timestamp_millis())
 }
 
+/// A pause that nobody else makes at the same moment: as long as said, and up to a quarter longer.
+pub fn jittered(pause_ms: u64) -> u64 {
+    const PARTS: u128 = 1 << 16;
+    // The last bits of a fresh id are as random as any.
+    let chance = uuid::Uuid::now_v7().as_u128() % PARTS;
+    let more = u128::from(pause_ms / 4) * chance / PARTS;
+    pause_ms.saturating_add(u64::try_from(more).unwrap_or(0))
+}
+
 /// A fresh session id: date and time for people, the rest against collisions.
 pub fn session_id() -> String {
     let random = uuid::Uuid::now_v7().simple().to_string();

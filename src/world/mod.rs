@@ -47,6 +47,8 @@ pub mod remote;
 pub mod resolve;
 /// Schedules, as they are kept.
 pub mod schedules;
+/// Messages to the chat.
+pub mod sending;
 /// The workspace's content, as git trees.
 pub mod snapshot;
 /// What keepers write down.
@@ -67,9 +69,9 @@ pub use asking::Offers;
 use crate::agent::event::{Call, CallId, Event, Expectation, Outcome, Status};
 use crate::agent::mask::Masks;
 use crate::agent::money::Price;
-use crate::agent::state::{Errand, ErrandWish, Outgoing};
+use crate::agent::state::{Errand, ErrandWish};
 use crate::agent::step::{Effect, Look, Policy};
-use crate::doors::{self, Channels};
+use crate::doors::Channels;
 use crate::gate::{Approved, GatePolicy};
 use crate::tools::{self, Action, Reach, WishFn};
 use confine::Sandbox;
@@ -80,6 +82,7 @@ use projects::Projects;
 use remote::{Hosting, Remote};
 use resolve::Surroundings;
 use schedules::{Customer, Desk};
+use sending::Invitations;
 use snapshot::Order;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -90,9 +93,6 @@ use store::Store;
 use tokio_util::sync::CancellationToken;
 use trust::Trust;
 use workspace::Workspace;
-
-/// How often a message is held back before it is given up: three days of quarters of an hour.
-const HELD_TIMES_MAX: u32 = 288;
 
 /// Everything that effects need.
 pub struct World {
@@ -112,6 +112,7 @@ pub struct World {
     pub data_dir: PathBuf,
     /// Tries for one message, each with the channel's own retries.
     pub send_attempts_max: u32,
+    pub invitations: Invitations,
     /// What one outline may cost.
     pub outline: crate::outline::Limits,
     /// Where schedules are kept.
@@ -131,6 +132,8 @@ pub struct Scene {
     pub session: String,
     /// Where it says what it has to say, and whose it is.
     pub customer: Customer,
+    /// The person's name for the folder that it works in.
+    pub place: String,
     /// Whether schedules can be made from here.
     pub can_schedule: bool,
     /// `None` where it cannot be opened: then nothing that needs it gets this far.
@@ -364,33 +367,6 @@ impl World {
         .reading(workspace.links())
     }
 
-    async fn send(&self, outgoing: &Outgoing, scene: &Scene) -> Event {
-        let chat = &scene.customer.chat;
-        if let Some(wait) = doors::closed_until_heard(chat, self.heard_ms_ago(chat)) {
-            return held(outgoing, wait);
-        }
-        let sent = self.channels.send(chat, outgoing).await;
-        let (ids, failed) = match sent {
-            Ok(ids) => (ids, None),
-            Err(failed) => (Vec::new(), Some(failed)),
-        };
-        let again = failed.as_ref().is_some_and(|failed| failed.transient);
-        let retry_at = (again && outgoing.attempts + 1 < self.send_attempts_max)
-            .then(|| clock::now().plus_ms(send_backoff_ms(outgoing.attempts)));
-        Event::SendFinished {
-            send: outgoing.send,
-            error: failed.map(|failed| failed.why),
-            ids,
-            retry_at,
-        }
-    }
-
-    /// How long ago a person wrote in a chat; `None`: never. A database that cannot be read keeps no message back.
-    fn heard_ms_ago(&self, chat: &str) -> Option<u64> {
-        let heard = self.store.heard_at(chat).unwrap_or(Some(clock::now()));
-        heard.map(|at| clock::now().since(at))
-    }
-
     fn remote<'a>(
         &'a self,
         processes: &'a Processes,
@@ -404,25 +380,6 @@ impl World {
             hosting: &self.hosting,
         }
     }
-}
-
-/// A message that waits until the person writes: nothing was tried.
-fn held(outgoing: &Outgoing, again_ms: u64) -> Event {
-    let wait = outgoing.attempts < HELD_TIMES_MAX;
-    Event::SendFinished {
-        send: outgoing.send,
-        error: Some(
-            "WhatsApp takes messages within 24 hours after the person wrote; it waits until then"
-                .into(),
-        ),
-        ids: Vec::new(),
-        retry_at: wait.then(|| clock::now().plus_ms(again_ms)),
-    }
-}
-
-/// 10 s, 20 s, 40 s, … 10 minutes: the channel has had its own quick retries by then.
-fn send_backoff_ms(attempts: u32) -> u64 {
-    (10_000_u64 << attempts.min(6)).min(600_000)
 }
 
 /// Puts a long output beside the journal; what the model reads about where it is.

@@ -24,7 +24,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use thiserror::Error;
 
-const SCHEMA_VERSION: i64 = 7;
+const SCHEMA_VERSION: i64 = 8;
 const SCHEMA: &str = "
     DROP TABLE IF EXISTS sessions; DROP TABLE IF EXISTS seen; DROP TABLE IF EXISTS agent_command_log;
     DROP TABLE IF EXISTS spend;
@@ -33,7 +33,8 @@ const SCHEMA: &str = "
         id TEXT PRIMARY KEY, chat TEXT NOT NULL, workspace TEXT NOT NULL, objective TEXT NOT NULL, status TEXT NOT NULL,
         rounds INTEGER NOT NULL, started_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_order INTEGER NOT NULL,
         closed INTEGER NOT NULL, unfinished INTEGER NOT NULL, question TEXT, asked_in TEXT NOT NULL, due_at INTEGER, bytes INTEGER NOT NULL,
-        interruptions INTEGER NOT NULL, heard_at INTEGER);
+        interruptions INTEGER NOT NULL, heard_at INTEGER,
+        invited_at INTEGER, held INTEGER NOT NULL);
     CREATE INDEX sessions_by_chat ON sessions (chat, last_order);
     -- derived: every message id of every channel, against duplicates; of ours too, for what is said about them
     CREATE TABLE seen (chat TEXT NOT NULL, message TEXT NOT NULL, session TEXT NOT NULL, PRIMARY KEY (chat, message)) WITHOUT ROWID;
@@ -434,6 +435,31 @@ impl Store {
         })
     }
 
+    /// When a chat was last sent what asks its person to write, or Meta refused that.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn invited_at(&self, chat: &str) -> Result<Option<Timestamp>, StoreError> {
+        self.with("look up a chat in", |db| {
+            let invited: Option<i64> = db
+                .prepare_cached("SELECT max(invited_at) FROM sessions WHERE chat = ?1")?
+                .query_row([chat], |row| row.get(0))?;
+            Ok(invited.map(Timestamp))
+        })
+    }
+
+    /// Sessions of a chat with a message that waits until the person writes.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn holding(&self, chat: &str) -> Result<Vec<String>, StoreError> {
+        self.with("look for held messages in", |db| {
+            let sql = "SELECT id FROM sessions WHERE chat = ?1 AND held = 1";
+            let mut statement = db.prepare_cached(sql)?;
+            statement.query_map([chat], |row| row.get(0))?.collect()
+        })
+    }
+
     /// The chat of a session.
     pub fn chat_of(&self, session: &str) -> Result<Option<String>, StoreError> {
         self.with("look up a session in", |db| {
@@ -545,11 +571,19 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
                 db.prepare_cached(sql)?.execute([session, &message.text])?;
             }
         }
-        Event::SendFinished { ids, .. } => {
+        Event::SendFinished { ids, closed, .. } => {
             let sql = "INSERT OR IGNORE INTO seen (chat, message, session) VALUES (?1, ?2, ?3)";
             for id in ids {
                 db.prepare_cached(sql)?
                     .execute([&state.opening.chat, id, session])?;
+            }
+            if closed
+                .as_ref()
+                .is_some_and(|closed| closed.invited.is_some())
+            {
+                let sql = "UPDATE sessions SET invited_at = ?2 WHERE id = ?1";
+                db.prepare_cached(sql)?
+                    .execute(params![session, record.at.0])?;
             }
         }
         Event::ModelAnswered { round, answer } => {
@@ -600,9 +634,9 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
 }
 
 fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_order, closed, due_at, bytes, unfinished, question, asked_in, interruptions)
-         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, CASE WHEN ?1 LIKE 'cron-%' THEN 0 ELSE 1 + (SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?2) END, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
-         ON CONFLICT (id) DO UPDATE SET workspace = ?3, status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11, asked_in = ?12, interruptions = ?13";
+    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_order, closed, due_at, bytes, unfinished, question, asked_in, interruptions, held)
+         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, CASE WHEN ?1 LIKE 'cron-%' THEN 0 ELSE 1 + (SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?2) END, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+         ON CONFLICT (id) DO UPDATE SET workspace = ?3, status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11, asked_in = ?12, interruptions = ?13, held = ?14";
     let opening = &state.opening;
     let asked = state.question().map(|(_, question)| question);
     let question = asked.map(|question| &question.approval);
@@ -622,7 +656,11 @@ fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Resu
         left_to_do(state),
         question,
         asked_in,
-        state.interruptions
+        state.interruptions,
+        state
+            .outbox
+            .front()
+            .is_some_and(|front| front.held.is_some())
     ])?;
     Ok(())
 }

@@ -232,6 +232,8 @@ impl History {
                             error: None,
                             ids: Vec::new(),
                             retry_at: None,
+                            parts: 0,
+                            closed: None,
                         }),
                         Effect::Checkpoint { number, moment, .. } => {
                             self.record(Event::Checkpoint(CheckpointTaken {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The command line beside the server.
-async fn cron(served: &Served, arguments: &[&str]) -> String {
+pub async fn cron(served: &Served, arguments: &[&str]) -> String {
     let mut command = served.program.command(&[&["cron"], arguments].concat());
     served.furnish(&mut command);
     let run = finish(command).await;
@@ -21,7 +21,7 @@ async fn cron(served: &Served, arguments: &[&str]) -> String {
 }
 
 /// Waits until the history shows this, by looking straight into the database: as soon as it is there.
-async fn until_history(served: &Served, sql: &str) {
+pub async fn until_history(served: &Served, sql: &str) {
     let path = served.program.data().join("journeyman.db");
     let found = async {
         loop {
@@ -52,7 +52,7 @@ fn received(served: &Served, text: &str) -> usize {
     )
 }
 
-async fn killed(served: &mut Served) {
+pub async fn killed(served: &mut Served) {
     served.signal(Signal::SIGKILL);
     served.ended().await;
     served.begin().await;

@@ -165,6 +165,8 @@ impl<'a> Player<'a> {
                             error: None,
                             ids: Vec::new(),
                             retry_at: None,
+                            parts: 0,
+                            closed: None,
                         }),
                         Effect::Checkpoint { number, moment, .. } => {
                             self.record(Event::Checkpoint(CheckpointTaken {

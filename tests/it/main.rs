@@ -40,5 +40,6 @@ mod trust;
 mod undo;
 mod webhook;
 mod whatsapp;
+mod window;
 mod workspaces;
 mod worktrees;

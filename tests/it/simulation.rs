@@ -9,9 +9,9 @@ use crate::support::{generated, texts};
 use journeyman::agent::apply::apply;
 use journeyman::agent::brief::Brief;
 use journeyman::agent::event::{
-    Answer, Call, CallId, CheckpointTaken, EffectClass, Event, Expectation, ExpectedFile, Inbound,
-    Names, NotDelivered, Opening, Outcome, Probe, Record, Restored, Scheduled, Status, Timestamp,
-    TreeId, Usage, Via, WorkspaceRef,
+    Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Expectation, ExpectedFile,
+    Inbound, Names, NotDelivered, Opening, Outcome, Probe, Record, Restored, Scheduled, Status,
+    Timestamp, TreeId, Usage, Via, WorkspaceRef,
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -184,6 +184,8 @@ struct Simulation {
     durable: usize,
     state: State,
     now: i64,
+    /// When somebody last wrote.
+    heard: i64,
     messages: usize,
     lines_left: Option<usize>,
     running: Vec<Running>,
@@ -229,6 +231,7 @@ impl Simulation {
             durable: 1,
             state,
             now: 0,
+            heard: 0,
             messages: 0,
             lines_left: None,
             running: Vec::new(),
@@ -336,6 +339,7 @@ impl Simulation {
         let message = Inbound::text(id.clone(), from, text);
         self.record(Event::MessageReceived { message })?;
         self.acknowledged.insert(id);
+        self.heard = self.now;
         self.settle()
     }
 
@@ -436,6 +440,9 @@ impl Simulation {
             {
                 self.record(event)?;
             }
+            if let Some(event) = self.released() {
+                self.record(event)?;
+            }
             match step(&self.state, self.policy) {
                 Decision::Record(event) => self.record(*event)?,
                 Decision::Look(look) => {
@@ -467,6 +474,18 @@ impl Simulation {
             }
         }
         panic!("it decides for ever{}", self.history());
+    }
+
+    /// What was held back until somebody wrote.
+    fn released(&self) -> Option<Event> {
+        let front = self
+            .state
+            .outbox
+            .front()
+            .filter(|front| front.due.is_some())?;
+        let held = front.held?;
+        let is_heard = Some(Timestamp(self.heard)) > held.heard;
+        is_heard.then_some(Event::SendDue { send: front.send })
     }
 
     fn look(&self, look: Look) -> Event {
@@ -712,6 +731,11 @@ impl Simulation {
                 ids: vec![format!("wamid.{send}")],
                 error: (how.is_multiple_of(4)).then(|| "no".into()),
                 retry_at: (how.is_multiple_of(8)).then(|| Timestamp(self.now + 10_000)),
+                parts: 0,
+                closed: how.is_multiple_of(16).then_some(Closed {
+                    heard: Some(Timestamp(self.heard)),
+                    invited: None,
+                }),
             },
         };
         if let Running::Tool(call, _) = &ended {

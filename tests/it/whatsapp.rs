@@ -1,8 +1,11 @@
 //! The WhatsApp wire: only Meta gets in, nothing malformed spoils a neighbour, and what goes out arrives whole.
 
 use crate::support::generated;
+use journeyman::agent::event::OutgoingKind;
+use journeyman::agent::state::Outgoing;
 use journeyman::doors::whatsapp::graph::{Graph, GraphError, Retry};
 use journeyman::doors::whatsapp::payload::{self, Incoming, Kind, PayloadError};
+use journeyman::doors::whatsapp::sending::Sending;
 use journeyman::doors::whatsapp::signature::{sign, token_matches, verify};
 use journeyman::doors::whatsapp::standin::{self, SentKind, Standin};
 use journeyman::doors::whatsapp::text::{
@@ -10,6 +13,7 @@ use journeyman::doors::whatsapp::text::{
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 // --- signature -------------------------------------------------------------------------------------------------------
@@ -551,6 +555,23 @@ proptest! {
 
 // --- Graph -----------------------------------------------------------------------------------------------------------
 
+fn outgoing(kind: OutgoingKind, text: &str) -> Outgoing {
+    Outgoing {
+        send: 1,
+        kind,
+        text: text.to_owned(),
+        approval: None,
+        always: false,
+        sending: true,
+        attempts: 0,
+        due: None,
+        repeated: false,
+        again: false,
+        parts: 0,
+        held: None,
+    }
+}
+
 const TOKEN: &str = "EAAG-not-for-logs";
 
 async fn graph() -> (Graph, Standin) {
@@ -647,8 +668,6 @@ async fn tries_again_when_whatsapp_is_busy_and_waits_as_told() {
 #[tokio::test]
 async fn gives_up_after_a_bounded_number_of_attempts() {
     let (graph, standin) = graph().await;
-    // No pause is longer than the limit, whatever the header says.
-    standin.control.fail_next(1, 429, Some(u64::MAX));
     standin.control.fail_next(9, 500, None);
     let error = graph
         .send_text("549", "hello", None)
@@ -670,6 +689,96 @@ async fn gives_up_after_a_bounded_number_of_attempts() {
 }
 
 #[tokio::test]
+async fn a_long_wait_is_for_whoever_sends_and_not_for_the_request() {
+    let (graph, standin) = graph().await;
+    standin.control.fail_next(1, 429, Some(120));
+    let error = graph
+        .send_text("549", "hello", None)
+        .await
+        .expect_err("not now");
+    assert!(
+        matches!(
+            error,
+            GraphError::GaveUp {
+                attempts: 1,
+                status: 429,
+                wait_ms: Some(120_000),
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert_eq!(standin.control.requests().len(), 1, "not before its time");
+}
+
+#[tokio::test]
+async fn too_many_messages_to_one_person_wait_longer() {
+    let (graph, standin) = graph().await;
+    let graph = graph.with_retry(Retry {
+        backoff_ms: 1,
+        pair_wait_ms: 300,
+        ..Retry::default()
+    });
+    standin.control.fail_next_with(2, 400, 131_056, None);
+    let before = Instant::now();
+    graph
+        .send_text("549", "hello", None)
+        .await
+        .expect("sent at last");
+    assert!(before.elapsed() >= Duration::from_millis(600));
+}
+
+#[tokio::test]
+async fn a_template_names_the_workspace_on_one_line() {
+    let (graph, mut standin) = graph().await;
+    let long = format!("my\n\t    shop {}", "x".repeat(80));
+    graph
+        .send_template("549", "news", "es", &long)
+        .await
+        .expect("sent");
+    let sent = standin.sent.recv().await.expect("recorded");
+    assert_eq!(sent.kind, SentKind::Template("news".into()));
+    assert!(sent.text.starts_with("my shop xxx") && sent.text.len() == 60);
+    let language = &standin.control.requests()[0].body["template"]["language"];
+    assert_eq!(language, &json!({ "code": "es" }));
+}
+
+#[tokio::test]
+async fn what_arrived_of_a_message_is_not_sent_again() {
+    let answers = Arc::new(Mutex::new(vec![200, 429, 200, 200]));
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let taken = bodies.clone();
+    let app = axum::Router::new().fallback(move |body: String| async move {
+        let status = answers.lock().expect("no panic").remove(0);
+        let body: Value = serde_json::from_str(&body).expect("JSON");
+        if status == 200 {
+            let text = body["text"]["body"].as_str().expect("a text").to_owned();
+            taken.lock().expect("no panic").push(text);
+        }
+        let status = axum::http::StatusCode::from_u16(status).expect("a status");
+        let answer = json!({ "messages": [{ "id": "wamid.1" }] }).to_string();
+        (status, [("retry-after", "120")], answer)
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("port");
+    let url = format!("http://{}", listener.local_addr().expect("address"));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let text = ["first ", "second ", "third "].map(|word| word.repeat(600));
+    let whole = text.join("\n\n");
+    let mut outgoing = outgoing(OutgoingKind::Final, &whole);
+    let (graph, sending) = (Graph::new(&url, "PN", TOKEN), Sending::default());
+    let failed = sending.send(&graph, "549", &outgoing).await;
+    let failed = failed.expect_err("the second part is refused");
+    assert!(failed.transient && !failed.closed, "{failed:?}");
+    assert_eq!((failed.parts, failed.wait_ms), (1, Some(120_000)));
+    outgoing.parts = failed.parts;
+    let ids = sending.send(&graph, "549", &outgoing).await;
+    assert_eq!(ids.expect("the rest").len(), 2);
+    assert_eq!(*bodies.lock().expect("no panic"), messages(&whole));
+}
+
+#[tokio::test]
 async fn a_rate_limit_that_comes_as_400_is_one_too() {
     let app = axum::Router::new().fallback(|| async {
         (
@@ -684,6 +793,7 @@ async fn a_rate_limit_that_comes_as_400_is_one_too() {
     tokio::spawn(async move { axum::serve(listener, app).await });
     let quick = Retry {
         backoff_ms: 1,
+        pair_wait_ms: 1,
         ..Retry::default()
     };
     let error = Graph::new(&url, "PN", TOKEN)

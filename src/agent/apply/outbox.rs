@@ -1,8 +1,8 @@
 //! What is on its way to the chat.
 
 use super::{Illegal, illegal};
-use crate::agent::event::{OutgoingKind, Timestamp};
-use crate::agent::state::{Outgoing, Phase, Stage, State, Turn};
+use crate::agent::event::{Closed, OutgoingKind, Timestamp};
+use crate::agent::state::{Held, Outgoing, Phase, Stage, State, Turn};
 
 pub(super) fn say(state: &mut State, kind: OutgoingKind, text: String, approval: Option<String>) {
     state.sends += 1;
@@ -17,6 +17,8 @@ pub(super) fn say(state: &mut State, kind: OutgoingKind, text: String, approval:
         due: None,
         repeated: false,
         again: false,
+        parts: 0,
+        held: None,
     });
 }
 
@@ -25,6 +27,8 @@ pub(super) fn send_again(state: &mut State, outgoing: Outgoing) {
     state.sends += 1;
     state.outbox.push_back(Outgoing {
         send: state.sends,
+        parts: 0,
+        held: None,
         ..outgoing
     });
 }
@@ -34,25 +38,35 @@ pub(super) fn notice(state: &mut State, name: &str, values: &[(&str, &str)]) {
     say(state, OutgoingKind::Notice, text, None);
 }
 
-pub(super) fn finish_send(
-    state: &mut State,
-    send: u64,
-    retry_at: Option<Timestamp>,
-    ids: &[String],
-) -> Result<(), Illegal> {
+/// How an attempt to send ended.
+pub(super) struct Attempt<'a> {
+    pub retry_at: Option<Timestamp>,
+    pub ids: &'a [String],
+    pub parts: usize,
+    pub closed: Option<&'a Closed>,
+}
+
+pub(super) fn finish_send(state: &mut State, send: u64, attempt: &Attempt) -> Result<(), Illegal> {
+    let now = state.now;
     let front = state.outbox.front_mut();
     let Some(front) = front.filter(|front| front.send == send && front.sending) else {
         return illegal(format!("send {send} ends without having started"));
     };
-    if retry_at.is_some() {
+    if attempt.retry_at.is_some() {
         front.sending = false;
-        front.attempts += 1;
-        front.due = retry_at;
+        front.due = attempt.retry_at;
+        front.parts = attempt.parts;
+        front.held = attempt.closed.map(|closed| Held {
+            since: front.held.map_or(now, |held| held.since),
+            heard: closed.heard,
+        });
+        // One that was held back did not fail.
+        front.attempts += u32::from(attempt.closed.is_none());
         return Ok(());
     }
-    state.deliveries.taken(front, ids);
+    state.deliveries.taken(front, attempt.ids);
     let asked = front.approval.take();
-    state.said.by_us(front, ids);
+    state.said.by_us(front, attempt.ids);
     state.outbox.pop_front();
     let Some(Turn {
         phase: Phase::Calls(calls),
@@ -65,7 +79,7 @@ pub(super) fn finish_send(
         if let Stage::Waiting(question) = &mut pending.stage
             && asked.as_ref() == Some(&question.approval)
         {
-            question.asked_in.extend_from_slice(ids);
+            question.asked_in.extend_from_slice(attempt.ids);
         }
     }
     Ok(())

@@ -5,7 +5,7 @@
 //! a message's text appears in an error or a log.
 
 use crate::doors::whatsapp::text::{BUTTON_BODY_CHARS_MAX, MESSAGE_CHARS_MAX};
-use crate::world::net;
+use crate::world::{clock, net};
 use chrono::{DateTime, Utc};
 use reqwest::header::RETRY_AFTER;
 use serde::Deserialize;
@@ -21,8 +21,10 @@ pub struct Retry {
     pub attempts_max: u32,
     /// The first pause; each later one is twice as long.
     pub backoff_ms: u64,
-    /// No pause is longer, whatever `Retry-After` says.
+    /// No pause is longer: where `Retry-After` asks for more, whoever sends waits, and not this.
     pub wait_ms_max: u64,
+    /// The pause where a person gets too many messages: one in 6 seconds is what WhatsApp gives each.
+    pub pair_wait_ms: u64,
     /// One request, from connect to the end of its answer.
     pub timeout_ms: u64,
 }
@@ -33,6 +35,7 @@ impl Default for Retry {
             attempts_max: 4,
             backoff_ms: 500,
             wait_ms_max: 30_000,
+            pair_wait_ms: 6_000,
             timeout_ms: 30_000,
         }
     }
@@ -44,7 +47,9 @@ const BUTTON_TITLE_CHARS_MAX: usize = 20;
 const BUTTON_ID_CHARS_MAX: usize = 256;
 
 /// Graph's codes for "too fast", which it sends with status 400: app, account, number, and pair of numbers.
-const RATE_CODES: [i64; 4] = [4, 80007, 130429, 131056];
+const RATE_CODES: [i64; 4] = [4, 80007, 130429, PAIR_RATE_CODE];
+const PAIR_RATE_CODE: i64 = 131_056;
+const PARAMETER_CHARS_MAX: usize = 60;
 
 /// Why a message did not go, or may not have.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +71,8 @@ pub enum GraphError {
         status: u16,
         code: Option<i64>,
         message: String,
+        /// It asked to wait longer than one attempt can.
+        wait_ms: Option<u64>,
     },
     /// No connection each time. Nothing was sent.
     #[error("WhatsApp is unreachable after {attempts} attempts: {reason}")]
@@ -154,6 +161,27 @@ impl Graph {
             .await
     }
 
+    /// Sends a template with one parameter in its body; its id.
+    pub async fn send_template(
+        &self,
+        to: &str,
+        name: &str,
+        language: &str,
+        parameter: &str,
+    ) -> Result<String, GraphError> {
+        // WhatsApp refuses newlines, tabs and rows of spaces in a parameter.
+        let words: Vec<&str> = parameter.split_whitespace().collect();
+        let text: String = words.join(" ").chars().take(PARAMETER_CHARS_MAX).collect();
+        at_most("parameter of a template", &text, PARAMETER_CHARS_MAX)?;
+        let parameters = [json!({ "type": "text", "text": text })];
+        let template = json!({
+            "name": name,
+            "language": { "code": language },
+            "components": [{ "type": "body", "parameters": parameters }],
+        });
+        self.post_message(&message(to, "template", template)).await
+    }
+
     /// Marks a received message as read and shows "typing…" until we answer (25 s at most, by WhatsApp).
     pub async fn read_and_typing(&self, message_id: &str) -> Result<(), GraphError> {
         let body = json!({
@@ -186,12 +214,13 @@ impl Graph {
                 Tried::Final(error) => return Err(error),
                 Tried::Passing { error, wait_ms } => (error, wait_ms),
             };
-            if attempt >= self.retry.attempts_max {
+            // Whoever is told to wait longer asks again later, and not before.
+            let is_long = asked_wait_ms.is_some_and(|wait_ms| wait_ms > self.retry.wait_ms_max);
+            if attempt >= self.retry.attempts_max || is_long {
                 return Err(error);
             }
-            let wait_ms = asked_wait_ms
-                .unwrap_or(backoff_ms)
-                .min(self.retry.wait_ms_max);
+            let wait_ms = clock::jittered(asked_wait_ms.unwrap_or(backoff_ms));
+            let wait_ms = wait_ms.min(self.retry.wait_ms_max);
             tracing::warn!(attempt, wait_ms, %error, "a request to WhatsApp will be tried again");
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
             backoff_ms = backoff_ms.saturating_mul(2);
@@ -251,6 +280,8 @@ impl Graph {
         }
         let (code, message) = self.failure(&answer);
         let status = status.as_u16();
+        let pair_wait_ms = (code == Some(PAIR_RATE_CODE)).then_some(self.retry.pair_wait_ms);
+        let wait_ms = wait_ms.or(pair_wait_ms);
         if status == 429 || status >= 500 || code.is_some_and(|code| RATE_CODES.contains(&code)) {
             return Tried::Passing {
                 error: GraphError::GaveUp {
@@ -258,6 +289,7 @@ impl Graph {
                     status,
                     code,
                     message,
+                    wait_ms,
                 },
                 wait_ms,
             };

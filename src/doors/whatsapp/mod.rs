@@ -7,6 +7,8 @@
 pub mod graph;
 /// What a webhook says, as our own types.
 pub mod payload;
+/// A session's message as WhatsApp's messages.
+pub mod sending;
 /// Who a webhook comes from: `X-Hub-Signature-256` and the verify token.
 pub mod signature;
 /// A small Graph API on loopback, for the demo and the tests.

@@ -1,7 +1,7 @@
 //! A small Graph API on loopback: what the demo talks to instead of Meta, and what the tests look into.
 //!
 //! It answers as Graph does, refuses what Graph refuses for the messages that we send, records every request, and fails
-//! when told to. It does not deliver anything, knows no media and no templates, and never leaves 127.0.0.1.
+//! when told to. It does not deliver anything, approves every template, and never leaves 127.0.0.1.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -50,7 +50,11 @@ pub struct Sent {
 pub enum SentKind {
     Text,
     Buttons,
-    Read { typing: bool },
+    Read {
+        typing: bool,
+    },
+    /// Its name; the text is the parameter of its body.
+    Template(String),
     Other(String),
 }
 
@@ -87,6 +91,7 @@ struct Book {
 #[derive(Debug, Clone, Copy)]
 struct Failure {
     status: u16,
+    code: i64,
     retry_after_s: Option<u64>,
 }
 
@@ -116,13 +121,24 @@ pub async fn start(token: &str) -> std::io::Result<Standin> {
 impl Control {
     /// Lets the next `count` requests fail with `status`, and `Retry-After` if given.
     pub fn fail_next(&self, count: usize, status: u16, retry_after_s: Option<u64>) {
-        self.shared.book().failures.extend(std::iter::repeat_n(
-            Failure {
-                status,
-                retry_after_s,
-            },
-            count,
-        ));
+        let code = match status {
+            429 => 130_429,
+            401 => 190,
+            500.. => 131_000,
+            _ => 131_047,
+        };
+        self.fail_next_with(count, status, code, retry_after_s);
+    }
+
+    /// The same with one of Graph's own codes.
+    pub fn fail_next_with(&self, count: usize, status: u16, code: i64, retry_after_s: Option<u64>) {
+        let failure = Failure {
+            status,
+            code,
+            retry_after_s,
+        };
+        let failures = std::iter::repeat_n(failure, count);
+        self.shared.book().failures.extend(failures);
     }
 
     /// Every request so far, oldest first.
@@ -238,6 +254,10 @@ fn accept(uri: &Uri, body: &Value, messages: &mut u64) -> Result<(Sent, Value), 
                 buttons(&interactive["action"]["buttons"])?,
             )
         }
+        "template" => {
+            let (kind, text) = template(&body["template"])?;
+            (kind, text, Vec::new())
+        }
         other => (SentKind::Other(other.to_owned()), String::new(), Vec::new()),
     };
     *messages += 1;
@@ -272,6 +292,24 @@ fn bounded(value: &Value, name: &str, chars_max: usize) -> Result<String, Refusa
         ))),
         _ => Ok(text.to_owned()),
     }
+}
+
+/// A template with one parameter in its body.
+fn template(template: &Value) -> Result<(SentKind, String), Refusal> {
+    let name = bounded(&template["name"], "template['name']", 512)?;
+    bounded(
+        &template["language"]["code"],
+        "template['language']['code']",
+        15,
+    )?;
+    let body = &template["components"][0];
+    let text = bounded(&body["parameters"][0]["text"], "body parameter", 1024)?;
+    if body["type"] != "body" || text.contains(['\n', '\t']) || text.contains("    ") {
+        return Err(Refusal::parameter(
+            "Param text cannot have new-line/tab characters or more than 4 consecutive spaces",
+        ));
+    }
+    Ok((SentKind::Template(name), text))
 }
 
 fn buttons(value: &Value) -> Result<Vec<(String, String)>, Refusal> {
@@ -314,15 +352,16 @@ impl Refusal {
     }
 
     fn told(failure: Failure) -> Self {
-        let (code, message) = match failure.status {
-            429 => (130_429, "Rate limit hit"),
-            401 => (190, "Invalid OAuth access token."),
-            500.. => (131_000, "Something went wrong"),
-            _ => (131_047, "Re-engagement message"),
+        let message = match failure.code {
+            130_429 => "Rate limit hit",
+            131_047 => "Re-engagement message",
+            131_056 => "(Business Account, Consumer Account) pair rate limit hit",
+            190 => "Invalid OAuth access token.",
+            _ => "Something went wrong",
         };
         Self {
             retry_after_s: failure.retry_after_s,
-            ..Self::new(failure.status, code, message)
+            ..Self::new(failure.status, failure.code, message)
         }
     }
 

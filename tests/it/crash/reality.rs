@@ -11,8 +11,8 @@ use super::fate::Fate;
 use super::scripts::{OBJECTIVE, Script};
 use journeyman::agent::conversation::Kind;
 use journeyman::agent::event::{
-    Answer, Call, CallId, CheckpointTaken, EffectClass, Event, Names, Outcome, OutgoingKind,
-    Record, Status, TreeId, Usage, WorkspaceRef,
+    Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Names, Outcome,
+    OutgoingKind, Record, Status, Timestamp, TreeId, Usage, WorkspaceRef,
 };
 use journeyman::agent::state::{Outgoing, State};
 use journeyman::agent::step::{Effect, Look};
@@ -28,6 +28,10 @@ use tokio::sync::Notify;
 
 /// How soon a send that failed is tried again.
 const AGAIN_MS: u64 = 2;
+/// What the person writes where the channel takes nothing before.
+const HERE: &str = "/agent";
+/// So late that nothing but the person's word lets a history go on in time.
+const HELD_MS: u64 = 900_000;
 const REPEATED: &str = "(sent again after an interruption)\n";
 
 /// The world of one history.
@@ -101,6 +105,22 @@ impl Person {
     fn was_told(&self, text: &str) -> bool {
         let told = |(id, said): &(String, String)| said == text && self.acknowledged.contains(id);
         self.all.iter().any(told)
+    }
+}
+
+/// A send that waits until the person writes: from now on, whatever was written in this very millisecond.
+fn held(send: u64) -> Event {
+    let now = clock::now();
+    Event::SendFinished {
+        send,
+        error: Some("closed".into()),
+        ids: Vec::new(),
+        retry_at: Some(now.plus_ms(HELD_MS)),
+        parts: 0,
+        closed: Some(Closed {
+            heard: Some(Timestamp(now.0 - 1)),
+            invited: None,
+        }),
     }
 }
 
@@ -450,6 +470,17 @@ impl Reality {
         }
     }
 
+    /// Whether the channel waits for the person to write: the first time, and then the person does.
+    fn is_closed(&self) -> bool {
+        let person = &mut self.truth().person;
+        if !self.script.closed || person.has_said(HERE) {
+            return false;
+        }
+        person.says(HERE);
+        self.speaks.notify_one();
+        true
+    }
+
     fn push(&self) {
         let truth = &mut *self.truth();
         truth.remote = Some(COMMITS[truth.commits.len()].to_owned());
@@ -465,7 +496,12 @@ impl Reality {
             error: error.map(str::to_owned),
             ids: vec![format!("wamid.{send}")],
             retry_at: error.map(|_| clock::now().plus_ms(AGAIN_MS)),
+            parts: 0,
+            closed: None,
         };
+        if self.is_closed() {
+            return Some(held(send));
+        }
         if self.truth().sends_failed < self.script.sends_fail {
             self.truth().sends_failed += 1;
             return Some(finished(Some("unreachable")));

@@ -16,6 +16,8 @@ pub struct Script {
     pub rounds_max: u32,
     /// So many sends fail before the first one works.
     pub sends_fail: usize,
+    /// The channel does not take the first send before the person has written once more.
+    pub closed: bool,
     /// The objective comes from a schedule, in the slot [`SLOT`]; nobody writes it.
     pub scheduled: bool,
     /// The session works in git worktrees of its own.
@@ -64,6 +66,7 @@ const BASE: Script = Script {
     tells: "",
     rounds_max: 15,
     sends_fail: 0,
+    closed: false,
     scheduled: false,
     own: false,
     kept: false,
@@ -217,6 +220,13 @@ pub static SCRIPTS: &[Script] = &[
         name: "retry",
         model: &[calls(&[WRITE]), says("Done.")],
         sends_fail: 2,
+        ending: "Done.",
+        ..BASE
+    },
+    Script {
+        name: "held",
+        model: &[calls(&[WRITE]), says("Done.")],
+        closed: true,
         ending: "Done.",
         ..BASE
     },

@@ -632,6 +632,7 @@ survives! {
     a_cancelled_command_survives_every_death: "cancel-command",
     a_limit_survives_every_death: "limit",
     a_send_that_fails_survives_every_death: "retry",
+    a_send_that_waits_for_the_person_survives_every_death: "held",
     a_question_and_its_answer_survive_every_death: "question",
     a_switch_of_the_workspace_survives_every_death: "switch",
     a_worktree_of_its_own_survives_every_death: "own-worktree",

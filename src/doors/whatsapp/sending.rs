@@ -1,0 +1,177 @@
+//! A message of a session, as the messages that WhatsApp takes.
+//!
+//! It cuts, chooses the form and keeps the order; it decides nothing about when to try again.
+
+use super::graph::{Graph, GraphError};
+use super::text;
+use crate::agent::event::OutgoingKind;
+use crate::agent::state::Outgoing;
+use crate::doors::Undelivered;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::OwnedMutexGuard;
+
+/// Graph's code for a message outside of the 24 hours.
+const CODE_CLOSED: i64 = 131_047;
+/// Lanes of chats that are kept before those that nobody is in are let go.
+const LANES_MAX: usize = 256;
+
+/// A template that Meta approved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    pub name: String,
+    pub language: String,
+}
+
+/// How messages go out.
+#[derive(Debug, Default)]
+pub struct Sending {
+    /// What opens a conversation again.
+    pub template: Option<Template>,
+    lanes: Lanes,
+}
+
+impl Sending {
+    /// What may be sent, and how.
+    pub fn new(template: Option<Template>) -> Self {
+        let lanes = Lanes::default();
+        Self { template, lanes }
+    }
+
+    /// Sends one message, from the first part that has not arrived; Graph's ids of what it became.
+    ///
+    /// # Errors
+    /// What Graph said, after its retries, and how many parts have arrived.
+    pub async fn send(
+        &self,
+        graph: &Graph,
+        number: &str,
+        outgoing: &Outgoing,
+    ) -> Result<Vec<String>, Undelivered> {
+        let _lane = self.lanes.turn_of(number).await;
+        let parts = parts(outgoing);
+        let mut ids = Vec::with_capacity(parts.len());
+        for (number_of, part) in parts.iter().enumerate().skip(outgoing.parts) {
+            let sent = match part {
+                Part::Text(text) => graph.send_text(number, text, None).await,
+                Part::Question { text, code, always } => {
+                    send_buttons(graph, number, text, code, *always).await
+                }
+            };
+            ids.push(sent.map_err(|error| undelivered(&error, number_of))?);
+        }
+        Ok(ids)
+    }
+
+    /// Sends the template that asks the person to write; its id.
+    ///
+    /// # Errors
+    /// What Graph said, after its retries.
+    pub async fn invite(
+        &self,
+        graph: &Graph,
+        number: &str,
+        template: &Template,
+        about: &str,
+    ) -> Result<String, Undelivered> {
+        let sent = graph.send_template(number, &template.name, &template.language, about);
+        sent.await.map_err(|error| undelivered(&error, 0))
+    }
+}
+
+/// One message of WhatsApp.
+enum Part {
+    Text(String),
+    /// The buttons' ids are the commands that they stand for.
+    Question {
+        text: String,
+        code: String,
+        always: bool,
+    },
+}
+
+fn parts(outgoing: &Outgoing) -> Vec<Part> {
+    let texts = |texts: Vec<String>| texts.into_iter().map(Part::Text);
+    let question = match (outgoing.kind, &outgoing.approval) {
+        (OutgoingKind::Question, Some(code)) => {
+            text::question(&outgoing.text).map(|question| (question, code))
+        }
+        _ => None,
+    };
+    match question {
+        None => texts(text::messages(&outgoing.text)).collect(),
+        Some(((before, last), code)) => {
+            let last = Part::Question {
+                text: last,
+                code: code.clone(),
+                always: outgoing.always,
+            };
+            texts(before).chain([last]).collect()
+        }
+    }
+}
+
+async fn send_buttons(
+    graph: &Graph,
+    number: &str,
+    text: &str,
+    code: &str,
+    always: bool,
+) -> Result<String, GraphError> {
+    let approve = (format!("/approve {code}"), "Approve");
+    let always = always.then(|| (format!("/approve {code} always"), "Always this session"));
+    let deny = (format!("/deny {code}"), "Deny");
+    let buttons: Vec<_> = [Some(approve), always, Some(deny)]
+        .into_iter()
+        .flatten()
+        .collect();
+    let buttons: Vec<(&str, &str)> = buttons
+        .iter()
+        .map(|(id, title)| (id.as_str(), *title))
+        .collect();
+    graph.send_buttons(number, text, &buttons).await
+}
+
+fn undelivered(error: &GraphError, parts: usize) -> Undelivered {
+    let (code, wait_ms) = match error {
+        GraphError::Refused { code, .. } => (*code, None),
+        GraphError::GaveUp { code, wait_ms, .. } => (*code, *wait_ms),
+        GraphError::Invalid(_) | GraphError::Unreachable { .. } | GraphError::InDoubt { .. } => {
+            (None, None)
+        }
+    };
+    Undelivered {
+        transient: is_transient(error),
+        closed: code == Some(CODE_CLOSED),
+        why: error.to_string(),
+        wait_ms,
+        parts,
+    }
+}
+
+/// A message in doubt counts too: one that arrives twice is better than one that never does.
+fn is_transient(error: &GraphError) -> bool {
+    match error {
+        GraphError::GaveUp { .. } | GraphError::Unreachable { .. } | GraphError::InDoubt { .. } => {
+            true
+        }
+        GraphError::Invalid(_) | GraphError::Refused { .. } => false,
+    }
+}
+
+/// One message at a time to each person: the parts of two sessions' messages do not mix.
+#[derive(Debug, Default)]
+struct Lanes(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Lanes {
+    async fn turn_of(&self, number: &str) -> OwnedMutexGuard<()> {
+        let lane = {
+            let mut lanes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if lanes.len() >= LANES_MAX {
+                lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+            }
+            lanes.entry(number.to_owned()).or_default().clone()
+        };
+        lane.lock_owned().await
+    }
+}
