@@ -7,6 +7,7 @@ use super::{CliError, Exit};
 use crate::agent::trust::{TrustAnswer, TrustWish};
 use crate::agent::wording::{trust_answer, trust_items};
 use crate::config::Settings;
+use crate::gate::{Reply, read_reply};
 use crate::world::clock;
 use crate::world::open_workspace;
 use crate::world::store::Store;
@@ -67,10 +68,7 @@ fn says_yes() -> Result<bool, CliError> {
     io::stderr().flush().map_err(failed)?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(failed)?;
-    Ok(matches!(
-        line.trim().to_lowercase().as_str(),
-        "y" | "yes" | "s" | "si" | "sí"
-    ))
+    Ok(read_reply(&line) == Some(Reply::Yes))
 }
 
 fn told(texts: &crate::agent::texts::Texts, answer: &TrustAnswer) -> Result<Exit, CliError> {

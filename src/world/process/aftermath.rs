@@ -58,9 +58,9 @@ impl Aftermath {
     pub async fn settle(mut self) -> Option<String> {
         let remark = self.guard.take().and_then(put_back);
         // What a build left there can be much; most commands leave nothing.
-        match fs::remove_dir(self.temp.path()) {
-            Ok(()) => self.discard(),
-            Err(_) => drop(tokio::task::spawn_blocking(move || self.discard()).await),
+        match fs::read_dir(self.temp.path()).is_ok_and(|mut left| left.next().is_none()) {
+            true => self.discard(),
+            false => drop(tokio::task::spawn_blocking(move || self.discard()).await),
         }
         remark
     }

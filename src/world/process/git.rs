@@ -15,11 +15,11 @@ const GIT_LASTING: &[&str] = &["add", "commit"];
 const PUSH_TIMEOUT: Duration = Duration::from_secs(300);
 /// With hooks: they may run checks and tests.
 pub const HOOKS_TIMEOUT: Duration = Duration::from_secs(300);
-/// What of git could start a program or ask for something: hooks, pager, monitor, external diff, signing.
+/// Where git finds no hooks.
+const NO_HOOKS: &str = "/dev/null";
+/// What else of git could start a program or ask for something: pager, monitor, external diff, signing.
 const NEUTRAL: &[&str] = &[
     "--no-pager",
-    "-c",
-    "core.hooksPath=/dev/null",
     "-c",
     "core.fsmonitor=false",
     "-c",
@@ -76,15 +76,12 @@ impl Processes {
         stdin: Option<Vec<u8>>,
         folder: &Path,
     ) -> Finished {
-        let hooks = format!("core.hooksPath={}", folder.display());
-        let args: Vec<&str> = ["-c", &hooks]
-            .into_iter()
-            .chain(args.iter().copied())
-            .collect();
+        let local = local(cwd, args, stdin, &[]);
         let launch = Launch {
+            args: neutral(&folder.display().to_string(), args),
             timeout: HOOKS_TIMEOUT,
             guard_git: true,
-            ..local(cwd, &args, stdin, &[])
+            ..local
         };
         self.run(call, launch).await
     }
@@ -140,7 +137,7 @@ impl Processes {
         args: &[&str],
         own_credentials: bool,
     ) -> Finished {
-        let args = NEUTRAL.iter().chain(NEUTRAL_ABROAD).chain(args);
+        let args: Vec<&str> = NEUTRAL_ABROAD.iter().chain(args).copied().collect();
         let env = [
             // Where credentials are read from: a pipe that only this folder's owner finds.
             (
@@ -154,7 +151,7 @@ impl Processes {
         ];
         let launch = Launch {
             program: "git".into(),
-            args: args.map(|arg| (*arg).to_owned()).collect(),
+            args: neutral(NO_HOOKS, &args),
             cwd: cwd.to_owned(),
             env: (env.into_iter().chain(git_dir))
                 .map(|(name, value)| (name.to_owned(), value))
@@ -173,6 +170,14 @@ impl Processes {
     }
 }
 
+/// These arguments, with hooks from nowhere but this folder and nothing else that could start a program.
+fn neutral(hooks: &str, args: &[&str]) -> Vec<String> {
+    let hooks = format!("core.hooksPath={hooks}");
+    let hooks = ["-c", &*hooks];
+    let all = NEUTRAL.iter().chain(&hooks).chain(args);
+    all.map(|arg| (*arg).to_owned()).collect()
+}
+
 /// git on what is here.
 fn local(
     cwd: &Path,
@@ -188,21 +193,13 @@ fn local(
         ("GIT_ASKPASS", "true"),
     ];
     let mut words = args.iter().skip_while(|arg| arg.starts_with('-'));
-    let name = match args.first() {
-        Some(&"-c") => args.get(2),
-        _ => words.next(),
-    };
-    let life = match name.filter(|name| GIT_LASTING.contains(name)) {
+    let life = match words.next().filter(|name| GIT_LASTING.contains(name)) {
         Some(name) => Life::Lasting(format!("git {name}")),
         None => Life::Bound,
     };
     Launch {
         program: "git".into(),
-        args: NEUTRAL
-            .iter()
-            .chain(args)
-            .map(|arg| (*arg).to_owned())
-            .collect(),
+        args: neutral(NO_HOOKS, args),
         cwd: cwd.to_owned(),
         env: env
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
