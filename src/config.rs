@@ -21,7 +21,7 @@ use crate::world::remote::Hosting;
 use crate::world::worktrees::{Habits, Isolation};
 use models::{ModelEntry, Models};
 use serde::Deserialize;
-use services::{github, model, whatsapp};
+use services::{github, http_clients, model, whatsapp};
 use sources::{Home, Sources, names};
 use std::env;
 use std::fmt;
@@ -94,6 +94,8 @@ pub struct Settings {
     pub projects_root: Option<PathBuf>,
     pub model: Option<ModelSettings>,
     pub whatsapp: Option<WhatsApp>,
+    /// Who may use the HTTP channel; none: it is off.
+    pub http_clients: Vec<HttpClient>,
     pub github: Hosting,
     pub file: FileSettings,
     pub limits: Limits,
@@ -121,6 +123,13 @@ pub struct WhatsApp {
     pub api_url: String,
     /// Digits only.
     pub allowed: Vec<String>,
+}
+
+/// A program that speaks over HTTP. Its chats are `http:NAME` and `http:NAME/…`.
+#[derive(Clone)]
+pub struct HttpClient {
+    pub name: String,
+    pub secret: String,
 }
 
 /// `config/settings.toml`.
@@ -180,6 +189,7 @@ impl Settings {
         let projects_root = sources.folder("PROJECTS_ROOT")?;
         let model = model(&mut sources)?;
         let whatsapp = whatsapp(&mut sources)?;
+        let http_clients = http_clients(&mut sources)?;
         let github = github(&mut sources)?;
         let shown = std::mem::take(&mut sources.shown);
         Ok(Self {
@@ -190,6 +200,7 @@ impl Settings {
             projects_root,
             model,
             whatsapp,
+            http_clients,
             github,
             file: file_settings(&home.folder)?,
             limits: limits(&home.folder)?,
@@ -217,6 +228,7 @@ impl Settings {
                 key: String::new(),
             }),
             whatsapp: Some(whatsapp),
+            http_clients: Vec::new(),
             github: Hosting::default(),
             // What was done is shown in the project's folder itself.
             file: FileSettings {
@@ -300,7 +312,9 @@ impl Settings {
             .filter(|(name, _)| is_secret(name))
             .map(|(_, value)| value);
         let github = self.github.token.iter().cloned();
-        let all = whatsapp.chain(model).chain(github).chain(inherited);
+        let http = self.http_clients.iter().map(|client| client.secret.clone());
+        let services = whatsapp.chain(model).chain(github).chain(http);
+        let all = services.chain(inherited);
         all.collect()
     }
 

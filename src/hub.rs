@@ -8,6 +8,8 @@ mod asking;
 mod damaged;
 /// Journals into the database.
 pub mod index;
+/// What a door may ask.
+mod lookup;
 /// Sessions that a failing disk stopped.
 mod stopped;
 /// What is done from time to time.
@@ -77,6 +79,8 @@ pub struct Delivered {
     pub session: String,
     /// `false`: this message came before.
     pub fresh: bool,
+    /// Its line in the session's journal, where it is fresh.
+    pub seq: Option<u64>,
 }
 
 /// Where a new session works; it may ask for the path where its chat's last one worked.
@@ -146,10 +150,11 @@ impl Hub {
     ) -> Result<Delivered, DeliverError> {
         // Held until the message is on disk and indexed: where the next one goes, and whether it is the same, depends on it.
         let _lane = self.lane(chat).lock().await;
-        if self.surface.store.has_seen(chat, &message.id)? {
+        if let Some(session) = self.surface.store.seen_by(chat, &message.id)? {
             return Ok(Delivered {
-                session: String::new(),
+                session,
                 fresh: false,
+                seq: None,
             });
         }
         let (session, mut message) = self.route(chat, message)?;
@@ -433,7 +438,7 @@ impl Hub {
         self: &Arc<Self>,
         session: &str,
         message: Inbound,
-    ) -> Result<oneshot::Receiver<Result<bool, String>>, DeliverError> {
+    ) -> Result<oneshot::Receiver<Result<Option<u64>, String>>, DeliverError> {
         if self.surface.shutdown.is_cancelled() {
             return Err(DeliverError::ShuttingDown);
         }
@@ -604,11 +609,15 @@ impl Hub {
 }
 
 async fn acknowledged(
-    answer: oneshot::Receiver<Result<bool, String>>,
+    answer: oneshot::Receiver<Result<Option<u64>, String>>,
     session: String,
 ) -> Result<Delivered, DeliverError> {
     match answer.await {
-        Ok(Ok(fresh)) => Ok(Delivered { session, fresh }),
+        Ok(Ok(seq)) => Ok(Delivered {
+            session,
+            fresh: seq.is_some(),
+            seq,
+        }),
         Ok(Err(text)) => Err(DeliverError::Session(text)),
         Err(_) => Err(DeliverError::Session(
             "the session stopped before it took the message; see the log".into(),

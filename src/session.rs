@@ -56,8 +56,8 @@ pub struct Delivery {
     pub message: Inbound,
     /// Whether the database must know of it before the door hears that it is taken: where another one like it may come.
     pub index_first: bool,
-    /// `true`: it is new. `false`: it was there before.
-    pub ack: oneshot::Sender<Result<bool, String>>,
+    /// Its line in the journal; `None`: it was there before.
+    pub ack: oneshot::Sender<Result<Option<u64>, String>>,
 }
 
 /// What a session works with.
@@ -362,7 +362,7 @@ impl Session {
             index_first,
         } = delivery;
         if self.state.seen.contains(&message.id) {
-            let _ = ack.send(Ok(false));
+            let _ = ack.send(Ok(None));
             return Ok(());
         }
         // A question that expired before this came is not answered by it.
@@ -371,7 +371,7 @@ impl Session {
         if index_first && written.is_ok() {
             self.project();
         }
-        let word = written.as_ref().map(|()| true);
+        let word = written.as_ref().map(|()| Some(self.journal.seq()));
         let _ = ack.send(word.map_err(ToString::to_string)); // a door that went away needs no answer
         written
     }

@@ -3,8 +3,9 @@
 use super::assemble::{Assembly, assemble, model, project_workspace};
 use super::{CliError, Exit, block_on_for_many, log_to_stderr};
 use crate::config::Settings;
+use crate::doors::front::{self, Terms};
 use crate::doors::schedule::Ticker;
-use crate::doors::server;
+use crate::doors::{http, server};
 use crate::hub::Hub;
 use crate::world::trim;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 pub fn run(settings: Settings) -> Result<Exit, CliError> {
     log_to_stderr("info");
-    if settings.whatsapp.is_none() {
-        return Err(CliError::Use("no channel is configured: set the WHATSAPP_ variables (see .env.example), or use `journeyman chat`".into()));
+    if settings.whatsapp.is_none() && settings.http_clients.is_empty() {
+        return Err(CliError::Use("no channel is configured: set the WHATSAPP_ variables or HTTP_CLIENTS (see .env.example), or use `journeyman chat`".into()));
     }
     let (model, workspace) = (model(&settings)?, project_workspace(&settings)?);
     workspace(&|| None).map_err(CliError::Use)?;
@@ -59,15 +60,13 @@ pub async fn serve(
         .map_err(|error| CliError::Failed(error.to_string()))?;
     tokio::spawn(hub.clone().sweep());
     tokio::spawn(Ticker::new(hub.clone(), settings.texts.clone()).run());
-    let router = server::router(hub.clone(), settings.whatsapp.clone());
+    let router = server::router(hub.clone(), settings.whatsapp.clone())
+        .merge(http::router(hub.clone(), settings.http_clients.clone()));
+    let terms = Terms::new(settings.limits.body_bytes_max);
     trim::forget_start();
-    let served = axum::serve(listener, router)
-        .with_graceful_shutdown(shutdown.cancelled_owned())
-        .await;
+    front::serve(listener, router, terms, shutdown).await;
     hub.rest().await;
-    served
-        .map(|()| Exit::Done)
-        .map_err(|error| CliError::Failed(format!("serve: {error}")))
+    Ok(Exit::Done)
 }
 
 /// The first signal drains, the second stops at once.

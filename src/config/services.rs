@@ -1,12 +1,16 @@
-//! The services outside: the model's server, WhatsApp, GitHub.
+//! The services outside: the model's server, WhatsApp, GitHub; the programs that speak over HTTP.
 
 use super::sources::{Sources, numbers};
-use super::{ConfigError, ModelSettings, WhatsApp};
+use super::{ConfigError, HttpClient, ModelSettings, WhatsApp};
 use crate::world::remote::{Hosting, is_name};
 
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 const DEFAULT_GRAPH_URL: &str = "https://graph.facebook.com/v23.0";
 const DEFAULT_GITHUB_URL: &str = "https://api.github.com";
+
+/// A secret that can be guessed is none.
+const HTTP_SECRET_CHARS_MIN: usize = 24;
+const HTTP_NAME_CHARS_MAX: usize = 32;
 
 pub(super) fn model(sources: &mut Sources) -> Result<Option<ModelSettings>, ConfigError> {
     let base_url = sources.url("OPENAI_BASE_URL", DEFAULT_BASE_URL)?;
@@ -105,4 +109,66 @@ pub(super) fn github(sources: &mut Sources) -> Result<Hosting, ConfigError> {
         token: token.map(|(token, _)| token),
         project,
     })
+}
+
+pub(super) fn http_clients(sources: &mut Sources) -> Result<Vec<HttpClient>, ConfigError> {
+    let Some((value, origin)) = sources.get("HTTP_CLIENTS", true) else {
+        return Ok(Vec::new());
+    };
+    clients(&value).ok_or(ConfigError::Value {
+        name: "HTTP_CLIENTS".into(),
+        origin,
+        value: "(not shown)".into(),
+        accepted: "NAME:SECRET pairs, comma-separated: names of lower-case letters, digits, - and _, each once; \
+                   secrets of at least 24 letters, digits and signs but commas, each another (`openssl rand -hex 32` makes one)",
+    })
+}
+
+fn clients(text: &str) -> Option<Vec<HttpClient>> {
+    let mut clients: Vec<HttpClient> = Vec::new();
+    let pairs = text.split(',').map(str::trim);
+    for pair in pairs.filter(|pair| !pair.is_empty()) {
+        let (name, secret) = pair.split_once(':')?;
+        let in_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
+        let named = (1..=HTTP_NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(in_name);
+        let secret_enough =
+            secret.len() >= HTTP_SECRET_CHARS_MIN && secret.chars().all(|c| c.is_ascii_graphic());
+        let taken = |other: &HttpClient| other.name == name || other.secret == secret;
+        if !named || !secret_enough || clients.iter().any(taken) {
+            return None;
+        }
+        clients.push(HttpClient {
+            name: name.to_owned(),
+            secret: secret.to_owned(),
+        });
+    }
+    Some(clients)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clients;
+
+    #[test]
+    fn clients_need_a_name_and_a_secret_of_their_own() {
+        let secret = "0123456789abcdef01234567";
+        let found = clients(&format!("ci:{secret}, slack:{secret}:x,")).expect("two clients");
+        let found: Vec<_> = found.iter().map(|c| (&*c.name, &*c.secret)).collect();
+        assert_eq!(
+            found,
+            [("ci", secret), ("slack", "0123456789abcdef01234567:x")]
+        );
+        for wrong in [
+            "ci".to_owned(),
+            format!(":{secret}"),
+            format!("Ci:{secret}"),
+            format!("a/b:{secret}"),
+            "ci:short".to_owned(),
+            format!("ci:{secret} {secret}"),
+            format!("ci:{secret},ci:{secret}1"),
+            format!("ci:{secret},slack:{secret}"),
+        ] {
+            assert!(clients(&wrong).is_none(), "{wrong}");
+        }
+    }
 }

@@ -2,6 +2,12 @@
 //!
 //! A door hands facts to the [`hub`](crate::hub) and shows what comes back. It decides nothing about the work.
 
+/// Who follows a journal as it grows.
+pub mod followers;
+/// Connections and requests, each within limits.
+pub mod front;
+/// Programs that speak over HTTP.
+pub mod http;
 /// The clock.
 pub mod schedule;
 /// The HTTP routes.
@@ -14,6 +20,7 @@ pub mod whatsapp;
 use crate::agent::event::{Opening, Record};
 use crate::agent::state::Outgoing;
 use crate::world::model::Delta;
+use followers::Followers;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use whatsapp::graph::Graph;
@@ -123,13 +130,16 @@ pub enum Seen {
 
 /// Who watches. Costs nothing while nobody does.
 #[derive(Clone, Default)]
-pub struct Observers(Arc<Mutex<Vec<UnboundedSender<Seen>>>>);
+pub struct Observers {
+    watchers: Arc<Mutex<Vec<UnboundedSender<Seen>>>>,
+    pub followers: Followers,
+}
 
 impl Observers {
     /// Everything from now on.
     pub fn watch(&self) -> UnboundedReceiver<Seen> {
         let (sender, receiver) = unbounded_channel();
-        self.0
+        self.watchers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(sender);
@@ -137,6 +147,7 @@ impl Observers {
     }
 
     pub fn recorded(&self, opening: &Opening, record: &Record) {
+        self.followers.tell(&opening.session, record.seq);
         self.tell(|| Seen::Recorded {
             session: opening.session.clone(),
             chat: opening.chat.clone(),
@@ -159,7 +170,7 @@ impl Observers {
     }
 
     fn tell(&self, seen: impl Fn() -> Seen) {
-        let mut watchers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         watchers.retain(|watcher| watcher.send(seen()).is_ok());
     }
 }

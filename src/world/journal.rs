@@ -241,6 +241,11 @@ impl Journal {
         Ok(())
     }
 
+    /// Number of the last line.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
     /// Length of the file.
     pub fn bytes(&self) -> u64 {
         self.bytes

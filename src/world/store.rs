@@ -8,6 +8,8 @@
 pub mod cron;
 /// A database that cannot be read.
 mod damage;
+/// The sessions of one client.
+mod of_client;
 /// Trusted workspaces.
 pub mod trust;
 
@@ -268,9 +270,18 @@ impl Store {
 
     /// Whether this message came before.
     pub fn has_seen(&self, chat: &str, message: &str) -> Result<bool, StoreError> {
+        Ok(self.seen_by(chat, message)?.is_some())
+    }
+
+    /// The session that a message came to, if it came before.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn seen_by(&self, chat: &str, message: &str) -> Result<Option<String>, StoreError> {
         self.with("look up a message in", |db| {
-            db.prepare_cached("SELECT 1 FROM seen WHERE chat = ?1 AND message = ?2")?
-                .exists([chat, message])
+            db.prepare_cached("SELECT session FROM seen WHERE chat = ?1 AND message = ?2")?
+                .query_row([chat, message], |row| row.get(0))
+                .optional()
         })
     }
 
@@ -292,19 +303,7 @@ impl Store {
         let sql = "SELECT id, chat, workspace, objective, status, rounds, started_at, updated_at FROM sessions ORDER BY updated_at DESC";
         self.with("list the sessions in", |db| {
             let mut statement = db.prepare(sql)?;
-            let row = |row: &rusqlite::Row<'_>| {
-                Ok(SessionRow {
-                    id: row.get(0)?,
-                    chat: row.get(1)?,
-                    workspace: row.get(2)?,
-                    objective: row.get(3)?,
-                    status: row.get(4)?,
-                    rounds: row.get(5)?,
-                    started_at: row.get(6)?,
-                    updated_at: row.get(7)?,
-                })
-            };
-            statement.query_map([], row)?.collect()
+            statement.query_map([], session_row)?.collect()
         })
     }
 
@@ -486,6 +485,19 @@ impl Store {
             written
         })
     }
+}
+
+fn session_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<SessionRow> {
+    Ok(SessionRow {
+        id: row.get(0)?,
+        chat: row.get(1)?,
+        workspace: row.get(2)?,
+        objective: row.get(3)?,
+        status: row.get(4)?,
+        rounds: row.get(5)?,
+        started_at: row.get(6)?,
+        updated_at: row.get(7)?,
+    })
 }
 
 /// Another process may be opening it at the same moment: SQLite does not wait for that by itself.

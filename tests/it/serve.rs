@@ -132,8 +132,18 @@ impl Served {
 
     /// The status, or `None` where there is no answer: a server that is killed gives none.
     pub async fn tries_to_say(&self, id: &str, text: &str) -> Option<u16> {
+        self.tries_to_say_as(ANA, id, text).await
+    }
+
+    /// The address of another path.
+    pub fn url(&self, path: &str) -> String {
         let (_, url) = self.server.as_ref().expect("it runs");
-        let body = text_webhook("100", ANA, id, text);
+        url.replace("/webhook", path)
+    }
+
+    pub async fn tries_to_say_as(&self, from: &str, id: &str, text: &str) -> Option<u16> {
+        let (_, url) = self.server.as_ref().expect("it runs");
+        let body = text_webhook("100", from, id, text);
         let signature = sign(SECRET, &body);
         let request = self
             .http

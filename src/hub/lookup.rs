@@ -1,0 +1,47 @@
+//! What a door may ask about sessions without waking them.
+
+use super::{DeliverError, Hub};
+use crate::agent::event::Event;
+use crate::world::journal;
+use std::path::PathBuf;
+
+impl Hub {
+    /// The session that a message of this chat came to, if it came before.
+    ///
+    /// # Errors
+    /// [`DeliverError`] where the database cannot be read.
+    pub fn seen_by(&self, chat: &str, message: &str) -> Result<Option<String>, DeliverError> {
+        Ok(self.surface.store.seen_by(chat, message)?)
+    }
+
+    /// Whether a session of this chat has a question with this code open.
+    ///
+    /// # Errors
+    /// As [`Hub::seen_by`].
+    pub fn is_asking(&self, chat: &str, code: &str) -> Result<bool, DeliverError> {
+        Ok(self.asking_for(chat, code)?.is_some())
+    }
+
+    /// The line of a session's journal on which a message came. Reads all of it.
+    ///
+    /// # Errors
+    /// [`DeliverError`] where the journal cannot be read.
+    pub fn line_of(&self, session: &str, message: &str) -> Result<Option<u64>, DeliverError> {
+        let mut line = None;
+        journal::read(&self.path(session), |record| match &record.event {
+            Event::MessageReceived { message: came } if came.id == message => {
+                line = line.or(Some(record.seq));
+            }
+            _ => {}
+        })?;
+        Ok(line)
+    }
+
+    /// Whose a session is, and its journal.
+    ///
+    /// # Errors
+    /// [`DeliverError::NoSession`].
+    pub fn journal_of(&self, session: &str) -> Result<(String, PathBuf), DeliverError> {
+        Ok((self.chat_of(session)?, self.path(session)))
+    }
+}
