@@ -303,6 +303,9 @@ impl Session {
             session: opening.session.clone(),
             customer: Customer::of(&opening),
             place: self.state.checkout.name.clone(),
+            begun_by: (self.state.turn.as_ref())
+                .filter(|turn| turn.round == 1)
+                .and_then(|turn| turn.message.clone()),
             can_schedule: doors::is_served(&opening.chat) && opening.scheduled.is_none(),
             workspace: self.workspace.as_ref().ok().cloned(),
             checkout: worktrees::missing(&self.state)

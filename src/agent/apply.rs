@@ -509,10 +509,15 @@ fn interrupt(
 }
 
 fn end_turn(state: &mut State, reason: EndReason, text: &str) -> Result<(), Illegal> {
-    state.last_turn = turn(state)?.spend;
+    let turn = turn(state)?;
+    let began = turn.message.take();
+    state.last_turn = turn.spend;
     state.turn = None;
     state.last_end = Some(reason);
     say(state, OutgoingKind::Final, text.to_owned(), None);
+    if let Some(last) = state.outbox.back_mut() {
+        last.answers = began;
+    }
     pass_on_steering(state);
     Ok(())
 }

@@ -47,6 +47,8 @@ pub struct Limits {
     pub model_retry_after_seconds_max: u64,
     /// Tries to send one message, minutes apart, before it is given up.
     pub send_attempts_max: u32,
+    /// Messages that a long text may become before it goes as a document.
+    pub message_parts_max: usize,
     /// A webhook's body, in bytes.
     pub body_bytes_max: usize,
     /// On shutdown, seconds until running effects are left behind.

@@ -101,6 +101,8 @@ pub struct Belongings {
 #[derive(Debug, Clone)]
 pub struct Turn {
     pub started_at: Timestamp,
+    /// The person's message that began it, by the channel's id; `None` where no person did.
+    pub message: Option<String>,
     pub round: u32,
     pub spend: Spend,
     /// Time spent waiting for a person or without a process, which no limit counts.
@@ -246,6 +248,8 @@ pub struct Outgoing {
     pub parts: usize,
     /// It waits until the person writes again.
     pub held: Option<Held>,
+    /// The message that bears the mark of work; with this one the work is over.
+    pub answers: Option<String>,
 }
 
 /// Since when a message is held back, and when the person had written last.
@@ -389,9 +393,10 @@ impl State {
 }
 
 impl Turn {
-    pub fn begin(at: Timestamp, told_done: usize) -> Self {
+    pub fn begin(at: Timestamp, message: Option<String>, told_done: usize) -> Self {
         Self {
             started_at: at,
+            message,
             round: 0,
             spend: Spend::default(),
             waited_ms: 0,

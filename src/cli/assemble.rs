@@ -64,7 +64,7 @@ pub fn assemble(
         environment: Arc::new(environment),
         channels: Channels {
             whatsapp: settings.whatsapp.as_ref().map(graph),
-            sending: Sending::new(settings.whatsapp_template()),
+            sending: Sending::new(settings.whatsapp_template(), limits.message_parts_max),
         },
         masks: policy.masks.clone(),
         trust: trust(settings, store.clone(), policy.masks.clone()),

@@ -312,7 +312,13 @@ impl Person {
 fn show(sent: &Sent, style: Style) {
     match &sent.kind {
         SentKind::Read { .. } => println!("{}", style.dim("   ✓✓ read · typing…")),
-        SentKind::Text | SentKind::Buttons | SentKind::Template(_) | SentKind::Other(_) => {
+        SentKind::Reaction(emoji) if emoji.is_empty() => {}
+        SentKind::Reaction(emoji) => println!("{}", style.dim(&format!("   {emoji}"))),
+        SentKind::Text
+        | SentKind::Buttons
+        | SentKind::Template(_)
+        | SentKind::Document { .. }
+        | SentKind::Other(_) => {
             println!("🤖 {}", style.message(&sent.text).replace('\n', "\n   "));
         }
     }

@@ -45,7 +45,6 @@ pub fn closed_until_heard(chat: &str, heard_ms_ago: Option<u64>) -> Option<u64> 
 }
 
 /// Where messages go, by the chat's prefix.
-#[derive(Default)]
 pub struct Channels {
     pub whatsapp: Option<Graph>,
     pub sending: Sending,
@@ -61,6 +60,13 @@ impl Channels {
             Some(number) => self.sending.send(self.graph()?, number, outgoing).await,
             // A terminal shows messages as they are recorded.
             None => Ok(Vec::new()),
+        }
+    }
+
+    /// Marks a message as being worked on, until what answers it is sent. A courtesy that nobody waits for.
+    pub fn show_work(&self, chat: &str, message: &str) {
+        if let (Some(graph), Some(number)) = (&self.whatsapp, chat.strip_prefix(WHATSAPP)) {
+            self.sending.marks.put(graph, number, message);
         }
     }
 

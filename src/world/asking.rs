@@ -27,6 +27,9 @@ impl Offers {
 impl World {
     pub(super) async fn ask_model(&self, request: &Request<'_>, scene: &Scene) -> Event {
         let show = |delta| (scene.show)(delta);
+        if let Some(message) = &scene.begun_by {
+            self.channels.show_work(&scene.customer.chat, message);
+        }
         let asked = self.model.ask(request, self.patience, &show);
         let Some(answered) = scene.cancel.run_until_cancelled(asked).await else {
             return stopped(request.round);

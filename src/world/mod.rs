@@ -134,6 +134,8 @@ pub struct Scene {
     pub customer: Customer,
     /// The person's name for the folder that it works in.
     pub place: String,
+    /// The person's message that began the turn, in its first round.
+    pub begun_by: Option<String>,
     /// Whether schedules can be made from here.
     pub can_schedule: bool,
     /// `None` where it cannot be opened: then nothing that needs it gets this far.

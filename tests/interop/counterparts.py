@@ -194,6 +194,7 @@ class Graph:
 
     def __init__(self):
         self.requests = []
+        self.uploads = []
         self.url = ""
 
     def bodies(self) -> list:
@@ -213,6 +214,9 @@ def graph():
 
     class Handler(_Quiet):
         def do_POST(self):
+            if self.path.endswith("/media"):
+                graph.uploads.append((self.path, self.headers["content-type"], self.body()))
+                return self.answer({"id": str(len(graph.uploads))})
             body = json.loads(self.body())
             graph.requests.append((self.path, dict(self.headers), body))
             to = body.get("to") or body.get("recipient")
@@ -221,6 +225,9 @@ def graph():
                 "contacts": [{"input": to, "wa_id": to}],
                 "messages": [{"id": f"wamid.graph.{len(graph.requests)}"}],
             }
+            self.answer(answer)
+
+        def answer(self, answer: dict):
             data = json.dumps(answer).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")

@@ -2,7 +2,9 @@
 
 import contextlib
 import copy
+import email
 import json
+import pathlib
 import subprocess
 
 import httpx
@@ -43,9 +45,10 @@ def text(message_id: str, body: str, **more) -> bytes:
 
 
 class Server:
-    def __init__(self, url: str, graph: c.Graph):
+    def __init__(self, url: str, graph: c.Graph, env: dict):
         self.url = url
         self.graph = graph
+        self.env = env
 
     def post(self, body: bytes, signature: str | None = None) -> int:
         headers = {"X-Hub-Signature-256": c.sign(SECRET, body) if signature is None else signature}
@@ -53,7 +56,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def serve(folder, fixtures):
+def serve(folder, fixtures, settings=""):
     """`journeyman serve` between a model of fixtures and a Graph API that records."""
     projects = folder / "projects"
     projects.mkdir()
@@ -72,12 +75,15 @@ def serve(folder, fixtures):
             WHATSAPP_API_URL=graph.url,
             ALLOWED_PHONE_NUMBERS=ANN,
         )
+        config = pathlib.Path(env["JOURNEYMAN_HOME"]) / "config"
+        config.mkdir(parents=True, exist_ok=True)
+        (config / "settings.toml").write_text(settings)
         log = folder / "serve.log"
         assert c.BIN.is_file(), f"no binary at {c.BIN}: build it, or set JOURNEYMAN_BIN"
         with c.program([str(c.BIN), "serve"], env, folder / "home", log) as process:
             c.wait_for("serve", lambda: process.poll() is not None or c.listens(port))
             assert process.poll() is None, log.read_text()
-            yield Server(f"http://127.0.0.1:{port}", graph)
+            yield Server(f"http://127.0.0.1:{port}", graph, env)
         assert TOKEN not in log.read_text() and SECRET not in log.read_text()
 
 
@@ -89,6 +95,9 @@ class Pywa:
         self.client = pywa.WhatsApp(phone_id=PHONE_ID, token=TOKEN, session=httpx.Client(transport=httpx.MockTransport(self._take)))
 
     def _take(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/media"):
+            self.sent.append((request.url.path, request.headers["content-type"], request.content))
+            return httpx.Response(200, json={"id": "1"})
         self.sent.append((request.url.path, request.headers.get("authorization"), json.loads(request.content)))
         contacts = [{"input": ANN, "wa_id": ANN}]
         return httpx.Response(200, json={"success": True, "contacts": contacts, "messages": [{"id": "wamid.p"}]})
@@ -194,6 +203,81 @@ def test_the_opened_description_still_refuses_what_is_wrong():
     for change in wrong:
         with pytest.raises(AssertionError):
             accepted_by_whatsapp(document, good | change)
+
+
+def reactions(server: Server) -> list:
+    return [body for body in ours(server) if body.get("type") == "reaction"]
+
+
+def test_the_mark_of_work_is_what_pywa_would_send(conversation):
+    server, *_ = conversation
+    client = Pywa()
+    c.wait_for("the mark is taken away", lambda: len(reactions(server)) > 1, 30)
+    client.client.send_reaction(ANN, "⏳", "wamid.in.1")
+    client.client.remove_reaction(ANN, "wamid.in.1")
+    assert reactions(server) == [body for _, _, body in client.sent]
+
+
+LONG = "\n\n".join(f"Paragraph {n}. " + "All of it is told in detail. " * 30 for n in range(25))
+
+
+@pytest.fixture(scope="module")
+def long_answer(tmp_path_factory):
+    with serve(tmp_path_factory.mktemp("long"), [{"match": {}, "response": {"content": LONG}}]) as server:
+        assert server.post(text("wamid.long", "tell me everything")) == 200
+        yield server, server.graph.wait("the document", lambda body: body.get("type") == "document", 60)
+
+
+def parts_of(content_type: str, body: bytes) -> dict:
+    """The parts of a form by name: file name, type, content."""
+    message = email.message_from_bytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body)
+    form = {}
+    for part in message.get_payload():
+        name = part.get_param("name", header="content-disposition")
+        kind = part.get_content_type() if part.get_filename() else None
+        form[name] = (part.get_filename(), kind, part.get_payload(decode=True))
+    return form
+
+
+def test_a_long_answer_is_the_document_that_pywa_would_send(long_answer):
+    server, document = long_answer
+    client = Pywa()
+    content = document["document"]
+    client.client.send_document(ANN, content["id"], filename=content["filename"], caption=content["caption"])
+    assert document == client.last() and content["filename"] == "answer.md"
+    schema = yaml.safe_load((checks.schemas() / "whatsapp-business-messaging-v23.0.yaml").read_text())
+    accepted_by_whatsapp(schema, document)
+
+
+def test_a_long_answer_is_uploaded_as_pywa_would(long_answer):
+    server, _ = long_answer
+    path, content_type, body = server.graph.uploads[0]
+    client = Pywa()
+    client.client.upload_media(LONG.encode(), mime_type="text/plain", filename="answer.md")
+    their_path, their_type, their_body = client.sent[-1]
+    assert path.split("/")[2:] == their_path.split("/")[2:]
+    assert parts_of(content_type, body) == parts_of(their_type, their_body)
+
+
+TEMPLATE = 'whatsapp_template = "journeyman_news"\nwhatsapp_template_language = "en"\n'
+
+
+def test_a_template_is_what_pywa_would_send(tmp_path):
+    with serve(tmp_path, [{"match": {}, "response": {"content": "Watered."}}], TEMPLATE) as server:
+        for args in (["add", "@yearly", "water the plants", "--tz", "UTC"], ["run", "1"]):
+            subprocess.run([str(c.BIN), "cron", *args], env=server.env, check=True, capture_output=True)
+        template = server.graph.wait("the template", lambda body: body.get("type") == "template", 60)
+    client = Pywa()
+    params = [pywa.types.templates.BodyText.params("shop")]
+    language = pywa.types.templates.TemplateLanguage.ENGLISH
+    client.client.send_template(ANN, name="journeyman_news", language=language, params=params)
+    theirs = client.last()
+    # Meta's description wants the one in small letters, and the other at all.
+    theirs["template"]["language"]["policy"] = "deterministic"
+    theirs["template"]["components"][0]["type"] = "body"
+    assert template == theirs
+    schema = yaml.safe_load((checks.schemas() / "whatsapp-business-messaging-v23.0.yaml").read_text())
+    accepted_by_whatsapp(schema, template)
 
 
 def test_pywa_reads_the_webhooks_that_we_post():

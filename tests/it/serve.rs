@@ -6,7 +6,7 @@ use crate::program::{Program, finish};
 use crate::support::{PATIENCE, journals, records};
 use journeyman::agent::event::{Event, Status};
 use journeyman::doors::whatsapp::signature::{SIGNATURE_HEADER, sign};
-use journeyman::doors::whatsapp::standin::{self, Sent, SentKind, Standin, text_webhook};
+use journeyman::doors::whatsapp::standin::{self, Sent, Standin, text_webhook};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
@@ -159,7 +159,7 @@ impl Served {
             loop {
                 let sent = self.graph.sent.recv().await.expect("the stand-in is there");
                 let again = sent.text.starts_with("(sent again");
-                if !again && !matches!(sent.kind, SentKind::Read { .. }) {
+                if !again && !sent.is_courtesy() {
                     return sent;
                 }
             }
@@ -402,4 +402,36 @@ async fn a_scheduled_run_that_kill_9_ends_is_interrupted_in_the_history_and_not_
     assert_eq!(journals(&served.program.data()).len(), 2);
     let received = |event: &Event| matches!(event, Event::MessageReceived { message } if message.text == "prove it");
     assert_eq!(served.happened(received), 1);
+}
+
+/// The hourglass is on the message while there is work, and gone when it has its answer: also after kill -9.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_hourglass_on_a_message_goes_with_the_answer_of_whatever_process() {
+    let model = FakeModel::recorded(vec![run("echo ran >> proof.txt"), says("It ran.")]).await;
+    let mut served = Served::start(&model).await;
+    served.says("wamid.1", "prove it").await;
+    assert!(served.hears().await.text.contains("echo ran"));
+    let reactions = |served: &Served| -> Vec<(String, String)> {
+        let requests = served.graph.control.requests();
+        let reactions = requests.iter().map(|request| &request.body["reaction"]);
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        reactions
+            .filter(|reaction| reaction.is_object())
+            .map(|reaction| (text(&reaction["message_id"]), text(&reaction["emoji"])))
+            .collect()
+    };
+    let of = |emoji: &str| ("wamid.1".to_owned(), emoji.to_owned());
+    while reactions(&served).is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(reactions(&served), [of("⏳")]);
+    served.signal(Signal::SIGKILL);
+    served.ended().await;
+    served.begin().await;
+    served.says("wamid.2", "yes").await;
+    while !served.hears().await.text.ends_with("It ran.") {}
+    while reactions(&served).len() < 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(reactions(&served), [of("⏳"), of("")]);
 }

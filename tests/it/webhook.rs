@@ -93,7 +93,7 @@ impl Front {
         let heard = async {
             loop {
                 let sent = self.graph.sent.recv().await.expect("the stand-in is there");
-                if !matches!(sent.kind, SentKind::Read { .. }) {
+                if !sent.is_courtesy() {
                     return sent;
                 }
             }

@@ -569,6 +569,7 @@ fn outgoing(kind: OutgoingKind, text: &str) -> Outgoing {
         again: false,
         parts: 0,
         held: None,
+        answers: None,
     }
 }
 
@@ -740,7 +741,7 @@ async fn a_template_names_the_workspace_on_one_line() {
     assert_eq!(sent.kind, SentKind::Template("news".into()));
     assert!(sent.text.starts_with("my shop xxx") && sent.text.len() == 60);
     let language = &standin.control.requests()[0].body["template"]["language"];
-    assert_eq!(language, &json!({ "code": "es" }));
+    assert_eq!(language["code"], "es");
 }
 
 #[tokio::test]
@@ -767,7 +768,7 @@ async fn what_arrived_of_a_message_is_not_sent_again() {
     let text = ["first ", "second ", "third "].map(|word| word.repeat(600));
     let whole = text.join("\n\n");
     let mut outgoing = outgoing(OutgoingKind::Final, &whole);
-    let (graph, sending) = (Graph::new(&url, "PN", TOKEN), Sending::default());
+    let (graph, sending) = (Graph::new(&url, "PN", TOKEN), Sending::new(None, 3));
     let failed = sending.send(&graph, "549", &outgoing).await;
     let failed = failed.expect_err("the second part is refused");
     assert!(failed.transient && !failed.closed, "{failed:?}");
@@ -928,4 +929,154 @@ async fn the_token_is_in_no_error() {
         .await
         .expect_err("no header can carry it");
     assert!(!format!("{error} {error:?}").contains("break"), "{error}");
+}
+
+// --- long texts, and the mark of work ----------------------------------------------------------------------------------
+
+fn diff_of(files: usize, lines: usize) -> String {
+    let file = |n: usize| {
+        let added = format!("+{}\n", "x".repeat(60)).repeat(lines);
+        format!(
+            "--- a/src/part_{n}.rs\n+++ b/src/part_{n}.rs\n@@ -1,1 +1,{lines} @@\n-old\n{added}"
+        )
+    };
+    (0..files)
+        .map(file)
+        .collect::<String>()
+        .trim_end()
+        .to_owned()
+}
+
+async fn sent_as(kind: OutgoingKind, text: &str) -> Vec<standin::Sent> {
+    let (graph, mut standin) = graph().await;
+    let sending = Sending::new(None, 3);
+    let sent = sending.send(&graph, "549", &outgoing(kind, text)).await;
+    sent.expect("sent");
+    std::iter::from_fn(|| standin.sent.try_recv().ok()).collect()
+}
+
+#[tokio::test]
+async fn a_long_diff_is_a_document_with_its_files_and_lines() {
+    let diff = diff_of(14, 10);
+    let shown = sent_as(OutgoingKind::Notice, &format!("```diff\n{diff}\n```")).await;
+    let [document] = &shown[..] else {
+        panic!("{} messages", shown.len());
+    };
+    let SentKind::Document { name, content } = &document.kind else {
+        panic!("{document:?}");
+    };
+    assert_eq!(
+        (name.as_str(), content.trim_end()),
+        ("diff.patch", diff.as_str())
+    );
+    let lines: Vec<&str> = document.text.lines().collect();
+    assert_eq!(lines[0], "✏️ +140 −14");
+    assert_eq!(lines[1], "src/part_0.rs (+10 −1)");
+    assert_eq!((lines.len(), lines[13]), (14, "… 14"), "not all of them");
+
+    let changed = format!("✏️ a.rs (+90 −1)\n```diff\n{}\n```", diff_of(1, 90));
+    let shown = sent_as(OutgoingKind::Change, &changed).await;
+    assert_eq!(shown[0].text, "✏️ a.rs (+90 −1)", "said already");
+    let short = format!("```diff\n{}\n```", diff_of(1, 5));
+    let shown = sent_as(OutgoingKind::Notice, &short).await;
+    assert_eq!(shown[0].kind, SentKind::Text, "what fits is read at once");
+}
+
+#[tokio::test]
+async fn a_very_long_answer_is_a_document_and_its_beginning_and_end_are_read() {
+    let paragraph = "It **works** now, and here is why in all detail. ".repeat(20);
+    let body = [paragraph.trim(); 20].join("\n\n");
+    let text = format!("# Fixed\n\n{body}\n\n✏️ Files changed: 3 (+40 −2)");
+    let shown = sent_as(OutgoingKind::Final, &text).await;
+    let [document] = &shown[..] else {
+        panic!("{} messages", shown.len());
+    };
+    let SentKind::Document { name, content } = &document.kind else {
+        panic!("{document:?}");
+    };
+    assert_eq!((name.as_str(), content), ("answer.md", &text));
+    let caption = &document.text;
+    assert!(
+        caption.starts_with("*Fixed*\n\nIt *works* now"),
+        "{caption}"
+    );
+    assert!(
+        caption.ends_with("\n…\n\n✏️ Files changed: 3 (+40 −2)"),
+        "{caption}"
+    );
+    let three = [paragraph.trim(); 10].join("\n\n");
+    let shown = sent_as(OutgoingKind::Final, &three).await;
+    assert!(shown.len() == 3 && shown.iter().all(|sent| sent.kind == SentKind::Text));
+}
+
+#[tokio::test]
+async fn a_question_is_never_a_document_and_never_cut() {
+    let question = format!("🔐 May I run this?\n```diff\n{}\n```", diff_of(20, 20));
+    let (graph, mut standin) = graph().await;
+    let question = Outgoing {
+        approval: Some("7K2M".into()),
+        ..outgoing(OutgoingKind::Question, &question)
+    };
+    let sent = Sending::new(None, 3).send(&graph, "549", &question).await;
+    assert!(sent.expect("sent").len() > 3);
+    let shown: Vec<_> = std::iter::from_fn(|| standin.sent.try_recv().ok()).collect();
+    let (last, before) = shown.split_last().expect("messages");
+    assert_eq!(last.kind, SentKind::Buttons);
+    assert!(before.iter().all(|sent| sent.kind == SentKind::Text));
+    let all: String = shown.iter().map(|sent| sent.text.as_str()).collect();
+    let kept = all.lines().filter(|line| line.starts_with("+x")).count();
+    assert_eq!(kept, 400);
+}
+
+#[tokio::test]
+async fn what_cannot_be_uploaded_goes_in_parts() {
+    let (graph, mut standin) = graph().await;
+    standin.control.fail_next_with(1, 400, 131_053, None);
+    let text = format!("```diff\n{}\n```", diff_of(14, 10));
+    let sending = Sending::new(None, 3);
+    let sent = sending
+        .send(&graph, "549", &outgoing(OutgoingKind::Notice, &text))
+        .await;
+    assert_eq!(sent.expect("sent").len(), messages(&text).len());
+    while let Ok(sent) = standin.sent.try_recv() {
+        assert_eq!(sent.kind, SentKind::Text);
+    }
+}
+
+#[tokio::test]
+async fn the_mark_of_work_is_taken_away_with_the_answer_also_by_another_process() {
+    let (graph, mut standin) = graph().await;
+    let sending = Sending::new(None, 3);
+    sending.marks.put(&graph, "549", "wamid.in");
+    let answer = Outgoing {
+        answers: Some("wamid.in".into()),
+        ..outgoing(OutgoingKind::Final, "Done.")
+    };
+    sending.send(&graph, "549", &answer).await.expect("sent");
+    let another = Sending::new(None, 3);
+    another.send(&graph, "549", &answer).await.expect("sent");
+    let reactions: Vec<_> = std::iter::from_fn(|| standin.sent.try_recv().ok())
+        .filter_map(|sent| match sent.kind {
+            SentKind::Reaction(emoji) => Some((emoji, sent.text)),
+            _ => None,
+        })
+        .collect();
+    let of = |emoji: &str| (emoji.to_owned(), "wamid.in".to_owned());
+    assert_eq!(reactions, [of("⏳"), of(""), of("")]);
+}
+
+#[tokio::test]
+async fn a_mark_that_fails_stops_nothing() {
+    let (graph, mut standin) = graph().await;
+    let sending = Sending::new(None, 3);
+    standin.control.fail_next(1, 500, None);
+    sending.marks.put(&graph, "549", "wamid.in");
+    let answer = outgoing(OutgoingKind::Final, "Done.");
+    while standin.control.requests().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    sending.send(&graph, "549", &answer).await.expect("sent");
+    assert_eq!(standin.sent.recv().await.expect("recorded").text, "Done.");
+    standin.control.fail_next(0, 500, None);
+    assert_eq!(standin.control.requests().len(), 2, "nor is it tried again");
 }

@@ -65,7 +65,9 @@ pub(super) fn take_message(
             }
             state.conversation.objective(&message.text);
             state.worktrees.doubt();
-            state.turn = Some(Turn::begin(state.now, state.plan.done()));
+            let person = !matches!(message.via, Via::Schedule | Via::Notice);
+            let began = person.then(|| message.id.clone());
+            state.turn = Some(Turn::begin(state.now, began, state.plan.done()));
             begin_turn(state);
         }
         Reading::Steering => {
@@ -216,7 +218,10 @@ pub(super) fn resume(state: &mut State, by: &By) -> Result<(), Illegal> {
             turn.interrupted = false;
         }
         Some(_) => return illegal("a turn that goes on cannot be resumed"),
-        None => state.turn = Some(Turn::begin(state.now, state.plan.done())),
+        None => {
+            let began = by.message.clone();
+            state.turn = Some(Turn::begin(state.now, began, state.plan.done()));
+        }
     }
     Ok(())
 }

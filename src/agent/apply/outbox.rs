@@ -19,6 +19,7 @@ pub(super) fn say(state: &mut State, kind: OutgoingKind, text: String, approval:
         again: false,
         parts: 0,
         held: None,
+        answers: None,
     });
 }
 

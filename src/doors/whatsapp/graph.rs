@@ -4,10 +4,12 @@
 //! as a typed error. It does not cut, convert or queue (see `text`, and the journal's outbox), and neither the token nor
 //! a message's text appears in an error or a log.
 
+use crate::doors::whatsapp::document::CAPTION_CHARS_MAX;
 use crate::doors::whatsapp::text::{BUTTON_BODY_CHARS_MAX, MESSAGE_CHARS_MAX};
 use crate::world::{clock, net};
 use chrono::{DateTime, Utc};
-use reqwest::header::RETRY_AFTER;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::multipart::{Form, Part};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt;
@@ -41,7 +43,11 @@ impl Default for Retry {
     }
 }
 
+/// How long a reaction may take.
+const COURTESY_MS_MAX: u64 = 5_000;
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// The one type of text that WhatsApp takes in documents.
+const TEXT_TYPE: &str = "text/plain";
 const BUTTONS_MAX: usize = 3;
 const BUTTON_TITLE_CHARS_MAX: usize = 20;
 const BUTTON_ID_CHARS_MAX: usize = 256;
@@ -94,6 +100,7 @@ fn at(status: u16, code: Option<i64>) -> String {
 pub struct Graph {
     /// Made for the first message: a server that has none to send does without.
     http: Arc<OnceLock<reqwest::Client>>,
+    /// Of the number.
     url: String,
     token: String,
     retry: Retry,
@@ -102,10 +109,7 @@ pub struct Graph {
 impl Graph {
     /// `base_url` goes up to and including the version: `WHATSAPP_API_URL`.
     pub fn new(base_url: &str, phone_number_id: &str, token: &str) -> Self {
-        let url = format!(
-            "{}/{phone_number_id}/messages",
-            base_url.trim_end_matches('/')
-        );
+        let url = format!("{}/{phone_number_id}", base_url.trim_end_matches('/'));
         Self {
             http: Arc::default(),
             url,
@@ -161,6 +165,41 @@ impl Graph {
             .await
     }
 
+    /// Uploads a text file; its media id.
+    pub async fn upload_text(&self, name: &str, bytes: &[u8]) -> Result<String, GraphError> {
+        let answer = self.post("media", Content::File { name, bytes }).await?;
+        let id = answer["id"].as_str().filter(|id| !id.is_empty());
+        id.map(str::to_owned).ok_or_else(|| GraphError::InDoubt {
+            reason: "the answer names no media id".to_owned(),
+        })
+    }
+
+    /// Sends an uploaded file with a caption; the message's id.
+    pub async fn send_document(
+        &self,
+        to: &str,
+        media: &str,
+        name: &str,
+        caption: &str,
+    ) -> Result<String, GraphError> {
+        at_most("caption", caption, CAPTION_CHARS_MAX)?;
+        let document = json!({ "id": media, "filename": name, "caption": caption });
+        self.post_message(&message(to, "document", document)).await
+    }
+
+    /// Puts an emoji on a received message, or takes it away where it is empty. A courtesy: tried once, and not for long.
+    pub async fn react(&self, to: &str, message_id: &str, emoji: &str) -> Result<(), GraphError> {
+        let once = Retry {
+            attempts_max: 1,
+            timeout_ms: COURTESY_MS_MAX,
+            ..self.retry
+        };
+        let reaction = json!({ "message_id": message_id, "emoji": emoji });
+        let body = message(to, "reaction", reaction);
+        let graph = self.clone().with_retry(once);
+        graph.post_message(&body).await.map(drop)
+    }
+
     /// Sends a template with one parameter in its body; its id.
     pub async fn send_template(
         &self,
@@ -176,7 +215,7 @@ impl Graph {
         let parameters = [json!({ "type": "text", "text": text })];
         let template = json!({
             "name": name,
-            "language": { "code": language },
+            "language": { "code": language, "policy": "deterministic" },
             "components": [{ "type": "body", "parameters": parameters }],
         });
         self.post_message(&message(to, "template", template)).await
@@ -190,11 +229,13 @@ impl Graph {
             "message_id": message_id,
             "typing_indicator": { "type": "text" },
         });
-        self.post(&body).await.map(|_| ())
+        self.post("messages", Content::Json(&body))
+            .await
+            .map(|_| ())
     }
 
     async fn post_message(&self, body: &Value) -> Result<String, GraphError> {
-        let answer = self.post(body).await?;
+        let answer = self.post("messages", Content::Json(body)).await?;
         let id = answer["messages"][0]["id"]
             .as_str()
             .filter(|id| !id.is_empty());
@@ -205,11 +246,11 @@ impl Graph {
     }
 
     /// Posts until it is answered for good, or the attempts are used up.
-    async fn post(&self, body: &Value) -> Result<Value, GraphError> {
+    async fn post(&self, path: &str, content: Content<'_>) -> Result<Value, GraphError> {
         let mut backoff_ms = self.retry.backoff_ms;
         let mut attempt = 1;
         loop {
-            let (error, asked_wait_ms) = match self.post_once(body, attempt).await {
+            let (error, asked_wait_ms) = match self.post_once(path, content, attempt).await {
                 Tried::Answered(answer) => return Ok(answer),
                 Tried::Final(error) => return Err(error),
                 Tried::Passing { error, wait_ms } => (error, wait_ms),
@@ -228,13 +269,16 @@ impl Graph {
         }
     }
 
-    async fn post_once(&self, body: &Value, attempt: u32) -> Tried {
+    async fn post_once(&self, path: &str, content: Content<'_>, attempt: u32) -> Tried {
         let request = self
             .http
             .get_or_init(|| net::client(&self.url))
-            .post(&self.url)
-            .bearer_auth(&self.token)
-            .json(body);
+            .post(format!("{}/{path}", self.url))
+            .bearer_auth(&self.token);
+        let request = match content {
+            Content::Json(body) => request.json(body),
+            Content::File { name, bytes } => request.multipart(form(name, bytes)),
+        };
         let mut response = match request
             .timeout(Duration::from_millis(self.retry.timeout_ms))
             .send()
@@ -360,6 +404,27 @@ impl fmt::Debug for Graph {
             .field("retry", &self.retry)
             .finish_non_exhaustive()
     }
+}
+
+/// What is posted.
+#[derive(Clone, Copy)]
+enum Content<'a> {
+    Json(&'a Value),
+    /// A text file.
+    File {
+        name: &'a str,
+        bytes: &'a [u8],
+    },
+}
+
+fn form(name: &str, bytes: &[u8]) -> Form {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT_TYPE));
+    let file = Part::bytes(bytes.to_vec()).file_name(name.to_owned());
+    Form::new()
+        .text("messaging_product", "whatsapp")
+        .text("type", TEXT_TYPE)
+        .part("file", file.headers(headers))
 }
 
 /// How one attempt ended.

@@ -3,8 +3,12 @@
 //! These modules know the Cloud API and nothing of sessions: no journal, no allowlist of numbers, no decision about a
 //! message. The door that owns the routes puts them together.
 
+/// What is too long for messages.
+pub mod document;
 /// The client of the Graph API: sends, retries, never repeats what is final.
 pub mod graph;
+/// What shows that there is work.
+mod marks;
 /// What a webhook says, as our own types.
 pub mod payload;
 /// A session's message as WhatsApp's messages.

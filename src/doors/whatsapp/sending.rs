@@ -2,7 +2,9 @@
 //!
 //! It cuts, chooses the form and keeps the order; it decides nothing about when to try again.
 
+use super::document::Document;
 use super::graph::{Graph, GraphError};
+use super::marks::Marks;
 use super::text;
 use crate::agent::event::OutgoingKind;
 use crate::agent::state::Outgoing;
@@ -24,18 +26,26 @@ pub struct Template {
 }
 
 /// How messages go out.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sending {
     /// What opens a conversation again.
     pub template: Option<Template>,
+    /// Messages that a long text may become.
+    parts_max: usize,
+    pub marks: Marks,
     lanes: Lanes,
 }
 
 impl Sending {
     /// What may be sent, and how.
-    pub fn new(template: Option<Template>) -> Self {
-        let lanes = Lanes::default();
-        Self { template, lanes }
+    pub fn new(template: Option<Template>, parts_max: usize) -> Self {
+        let (marks, lanes) = (Marks::default(), Lanes::default());
+        Self {
+            template,
+            parts_max,
+            marks,
+            lanes,
+        }
     }
 
     /// Sends one message, from the first part that has not arrived; Graph's ids of what it became.
@@ -48,8 +58,30 @@ impl Sending {
         number: &str,
         outgoing: &Outgoing,
     ) -> Result<Vec<String>, Undelivered> {
+        let ids = self.send_parts(graph, number, outgoing).await?;
+        if let Some(message) = &outgoing.answers {
+            self.marks.take(graph, number, message).await;
+        }
+        Ok(ids)
+    }
+
+    async fn send_parts(
+        &self,
+        graph: &Graph,
+        number: &str,
+        outgoing: &Outgoing,
+    ) -> Result<Vec<String>, Undelivered> {
         let _lane = self.lanes.turn_of(number).await;
         let parts = parts(outgoing);
+        let (kind, text) = (outgoing.kind, &outgoing.text);
+        if outgoing.parts == 0
+            && let Some(document) = Document::of(kind, text, parts.len(), self.parts_max)
+            && let Some(media) = uploaded(graph, &document).await
+        {
+            let (name, caption) = (document.name, &document.caption);
+            let sent = graph.send_document(number, &media, name, caption).await;
+            return Ok(vec![sent.map_err(|error| undelivered(&error, 0))?]);
+        }
         let mut ids = Vec::with_capacity(parts.len());
         for (number_of, part) in parts.iter().enumerate().skip(outgoing.parts) {
             let sent = match part {
@@ -76,6 +108,18 @@ impl Sending {
     ) -> Result<String, Undelivered> {
         let sent = graph.send_template(number, &template.name, &template.language, about);
         sent.await.map_err(|error| undelivered(&error, 0))
+    }
+}
+
+/// The media id of a document; `None` where it cannot be uploaded: then it goes as messages.
+async fn uploaded(graph: &Graph, document: &Document) -> Option<String> {
+    let content = document.content.as_bytes();
+    match graph.upload_text(document.name, content).await {
+        Ok(media) => Some(media),
+        Err(error) => {
+            tracing::warn!(%error, "a long message goes in parts, for it cannot be uploaded");
+            None
+        }
     }
 }
 

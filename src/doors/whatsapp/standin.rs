@@ -9,11 +9,12 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::doors::whatsapp::document::CAPTION_CHARS_MAX;
 use crate::doors::whatsapp::text::{BUTTON_BODY_CHARS_MAX, MESSAGE_CHARS_MAX};
 
 const SENT_QUEUE_MESSAGES_MAX: usize = 4096;
@@ -55,6 +56,13 @@ pub enum SentKind {
     },
     /// Its name; the text is the parameter of its body.
     Template(String),
+    /// What is in the file; the text is its caption.
+    Document {
+        name: String,
+        content: String,
+    },
+    /// Empty where it is taken away; the text is the id of the message.
+    Reaction(String),
     Other(String),
 }
 
@@ -86,6 +94,8 @@ struct Book {
     failures: VecDeque<Failure>,
     requests: VecDeque<Recorded>,
     messages: u64,
+    /// Uploaded files, by media id.
+    files: HashMap<String, String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -153,6 +163,13 @@ impl Drop for Control {
     }
 }
 
+impl Sent {
+    /// Whether it says nothing: a read mark, a reaction.
+    pub fn is_courtesy(&self) -> bool {
+        matches!(self.kind, SentKind::Read { .. } | SentKind::Reaction(_))
+    }
+}
+
 impl Shared {
     /// A panic while it was held leaves a list that is still a list.
     fn book(&self) -> std::sync::MutexGuard<'_, Book> {
@@ -166,7 +183,8 @@ async fn answer(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let bytes = body;
+    let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
     let bearer = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
@@ -177,7 +195,8 @@ async fn answer(
     let result = match failure {
         Some(failure) => Err(Refusal::told(failure)),
         None if !authorized => Err(Refusal::new(401, 190, "Invalid OAuth access token.")),
-        None => accept(&uri, &body, &mut book.messages),
+        None if uri.path().ends_with("/media") => take_file(&bytes, &mut book),
+        None => accept(&uri, &body, &mut book).map(|(sent, answer)| (Some(sent), answer)),
     };
     let status = result
         .as_ref()
@@ -193,7 +212,7 @@ async fn answer(
     drop(book);
     match result {
         Ok((sent, answer)) => {
-            if shared.sent.try_send(sent).is_err() {
+            if sent.is_some_and(|sent| shared.sent.try_send(sent).is_err()) {
                 tracing::debug!("nobody takes the stand-in's messages");
             }
             json_response(200, None, &answer)
@@ -202,7 +221,30 @@ async fn answer(
     }
 }
 
-fn accept(uri: &Uri, body: &Value, messages: &mut u64) -> Result<(Sent, Value), Refusal> {
+/// An uploaded text file: nothing is sent by that.
+fn take_file(body: &[u8], book: &mut Book) -> Result<(Option<Sent>, Value), Refusal> {
+    let text = String::from_utf8_lossy(body);
+    let boundary = text.lines().next().unwrap_or_default();
+    let part = |name: &str| {
+        let named = format!("name=\"{name}\"");
+        let part = text.split(boundary).find(|part| part.contains(&named))?;
+        let (_, content) = part.split_once("\r\n\r\n")?;
+        Some(content.trim_end_matches("\r\n").to_owned())
+    };
+    let missing = |name: &str| Refusal::parameter(&format!("The parameter {name} is required."));
+    part("messaging_product").ok_or_else(|| missing("messaging_product"))?;
+    if part("type").as_deref() != Some("text/plain") {
+        return Err(Refusal::parameter(
+            "Param file must be a file with one of the supported types",
+        ));
+    }
+    let content = part("file").ok_or_else(|| missing("file"))?;
+    let id = format!("media.standin.{}", book.files.len() + 1);
+    book.files.insert(id.clone(), content);
+    Ok((None, json!({ "id": id })))
+}
+
+fn accept(uri: &Uri, body: &Value, book: &mut Book) -> Result<(Sent, Value), Refusal> {
     if !uri.path().ends_with("/messages") {
         return Err(Refusal::new(404, 100, "Unsupported post request."));
     }
@@ -258,10 +300,34 @@ fn accept(uri: &Uri, body: &Value, messages: &mut u64) -> Result<(Sent, Value), 
             let (kind, text) = template(&body["template"])?;
             (kind, text, Vec::new())
         }
+        "document" => {
+            let document = &body["document"];
+            let media = document["id"].as_str().unwrap_or_default();
+            let content = book.files.get(media).cloned();
+            let kind = SentKind::Document {
+                name: bounded(&document["filename"], "document['filename']", 240)?,
+                content: content.ok_or_else(|| Refusal::parameter("Media not found"))?,
+            };
+            let caption = bounded(
+                &document["caption"],
+                "document['caption']",
+                CAPTION_CHARS_MAX,
+            )?;
+            (kind, caption, Vec::new())
+        }
+        "reaction" => {
+            let emoji = text_of(&body["reaction"]["emoji"]);
+            let of = bounded(
+                &body["reaction"]["message_id"],
+                "reaction['message_id']",
+                512,
+            )?;
+            (SentKind::Reaction(emoji), of, Vec::new())
+        }
         other => (SentKind::Other(other.to_owned()), String::new(), Vec::new()),
     };
-    *messages += 1;
-    let id = format!("wamid.standin.{messages}");
+    book.messages += 1;
+    let id = format!("wamid.standin.{}", book.messages);
     let answer = json!({
         "messaging_product": "whatsapp",
         "contacts": [{ "input": to, "wa_id": to }],

@@ -7,7 +7,7 @@ use crate::program::Program;
 use crate::serve::Served;
 use crate::support::{git, journals, records};
 use journeyman::agent::event::{Event, Record};
-use journeyman::doors::whatsapp::standin::{Sent, SentKind};
+use journeyman::doors::whatsapp::standin::Sent;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -138,7 +138,7 @@ impl Person {
 
     /// Reads a message and thinks of an answer. `true`: it was the last word.
     pub async fn reads(&mut self, sent: &Sent, job: &Job, program: &Program) -> bool {
-        if matches!(sent.kind, SentKind::Read { .. }) {
+        if sent.is_courtesy() {
             return false;
         }
         self.heard.push(sent.text.clone());
