@@ -21,7 +21,7 @@ use crate::world::remote::Hosting;
 use crate::world::worktrees::{Habits, Isolation};
 use models::{ModelEntry, Models};
 use serde::Deserialize;
-use services::{github, http_clients, model, whatsapp};
+use services::{github, http_clients, model, transcription, whatsapp};
 use sources::{Home, Sources, names};
 use std::env;
 use std::fmt;
@@ -96,6 +96,8 @@ pub struct Settings {
     pub whatsapp: Option<WhatsApp>,
     /// Who may use the HTTP channel; none: it is off.
     pub http_clients: Vec<HttpClient>,
+    /// Who hears what people say; `None`: nobody.
+    pub transcription: Option<ModelSettings>,
     pub github: Hosting,
     pub file: FileSettings,
     pub limits: Limits,
@@ -190,6 +192,7 @@ impl Settings {
         let model = model(&mut sources)?;
         let whatsapp = whatsapp(&mut sources)?;
         let http_clients = http_clients(&mut sources)?;
+        let transcription = transcription(&mut sources, model.as_ref())?;
         let github = github(&mut sources)?;
         let shown = std::mem::take(&mut sources.shown);
         Ok(Self {
@@ -201,6 +204,7 @@ impl Settings {
             model,
             whatsapp,
             http_clients,
+            transcription,
             github,
             file: file_settings(&home.folder)?,
             limits: limits(&home.folder)?,
@@ -229,6 +233,7 @@ impl Settings {
             }),
             whatsapp: Some(whatsapp),
             http_clients: Vec::new(),
+            transcription: None,
             github: Hosting::default(),
             // What was done is shown in the project's folder itself.
             file: FileSettings {
@@ -306,7 +311,8 @@ impl Settings {
             ];
             secrets.map(Clone::clone)
         });
-        let model = self.model.iter().map(|model| model.key.clone());
+        let model = self.model.iter().chain(&self.transcription);
+        let model = model.map(|model| model.key.clone());
         let is_secret = |name: &str| SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending));
         let inherited = env::vars()
             .filter(|(name, _)| is_secret(name))

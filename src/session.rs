@@ -8,6 +8,7 @@ use crate::agent::event::{
     CallId, CheckpointTaken, Event, Inbound, Moment, Record, Restored, Timestamp,
 };
 use crate::agent::limits;
+use crate::agent::media;
 use crate::agent::recovery;
 use crate::agent::state::{ErrandWish, Outgoing, Stage, State};
 use crate::agent::step::{Decision, Effect, Look, Policy, step};
@@ -100,6 +101,7 @@ enum Doing {
     PutBack,
     Diff,
     Errand,
+    Fetch(String),
     Worktree(String),
 }
 
@@ -287,6 +289,7 @@ impl Session {
             Effect::PutBack { .. } => Doing::PutBack,
             Effect::Diff { .. } => Doing::Diff,
             Effect::Errand { .. } => Doing::Errand,
+            Effect::Fetch { message, .. } => Doing::Fetch(message.clone()),
             Effect::MakeWorktree { checkout, .. } => Doing::Worktree(checkout.path.clone()),
         };
         let scene = self.scene();
@@ -343,6 +346,7 @@ impl Session {
                 text: BROKEN.into(),
             },
             Doing::Errand => broken_errand(&self.state),
+            Doing::Fetch(message) => media::broken(message, BROKEN),
             Doing::Worktree(checkout) => worktrees::broken(checkout, BROKEN),
             Doing::Send(send) => Event::SendFinished {
                 ids: Vec::new(),

@@ -15,6 +15,8 @@ mod cron;
 mod damage;
 /// Wishes that a person has outside of the workspace.
 mod errands;
+/// What is not text.
+mod media;
 /// What a person's words change.
 mod messages;
 /// What is on its way to the chat.
@@ -101,7 +103,11 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             reading,
             reply,
             quote,
-        } => take_message(state, message, reading, reply.as_deref(), quote.as_deref()),
+            attached,
+        } => {
+            let around = [quote.as_deref(), attached.as_deref()];
+            take_message(state, message, reading, reply.as_deref(), around)
+        }
         Event::ApprovalGiven {
             approval,
             by,
@@ -131,6 +137,8 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::CronStarted { message, .. } | Event::TrustStarted { message, .. } => {
             errands::start(state, message)
         }
+        Event::MediaStarted { message } => media::start(state, message),
+        Event::MediaFetched { message, got } => media::fetched(state, message, got),
         Event::WorktreeStarted { checkout, .. } => worktrees::start(state, checkout),
         Event::WorktreeMade { checkout, made } => worktrees::made(state, checkout, made),
         Event::CronAnswered { answer } => cron::answer(state, answer),
@@ -470,7 +478,8 @@ fn interrupt(
     let halts = recovery::halts(state);
     checkpoints::interrupt(state);
     errands::interrupt(state);
-    state.worktrees.doubt();
+    state.fetching = None;
+    state.worktrees.begin_anew();
     for id in calls {
         let pending = pending(state, id)?;
         let Stage::Running(facts) = &pending.stage else {

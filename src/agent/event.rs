@@ -5,6 +5,8 @@
 
 /// A line, read.
 mod line;
+/// What is not text.
+mod media;
 /// What events are made of.
 mod parts;
 /// A channel that is closed.
@@ -12,6 +14,7 @@ mod sent;
 /// Instants.
 mod timestamp;
 
+pub use media::*;
 pub use parts::*;
 pub use sent::*;
 pub use timestamp::Timestamp;
@@ -201,6 +204,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         again: bool,
     },
+    /// What came with a message is about to be fetched; twice gives the same.
+    MediaStarted { message: String },
     /// A wish about schedules is about to be met; once for each message, however often it starts.
     CronStarted { message: String, wish: Wish },
     /// A wish about trust is about to be met; twice does no harm.
@@ -254,6 +259,8 @@ pub enum Event {
     DiffShown { text: String },
     /// What came of making sure of a worktree of the folder at this path.
     WorktreeMade { checkout: String, made: Made },
+    /// What became of what came with a message.
+    MediaFetched { message: String, got: Got },
     /// What came of a wish about schedules.
     CronAnswered { answer: schedule::Answer },
     /// What came of a wish about trust.
@@ -268,6 +275,9 @@ pub enum Event {
         /// What the model reads about the message that this one quotes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quote: Option<String>,
+        /// What it reads about the file that came with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attached: Option<String>,
     },
     /// The gate's verdict on a call.
     GateDecided {
@@ -335,6 +345,8 @@ impl Event {
             | Event::JournalDamaged { .. }
             | Event::PutBackStarted { .. }
             | Event::PutBack { .. }
+            | Event::MediaStarted { .. }
+            | Event::MediaFetched { .. }
             | Event::SendStarted { .. } => true,
             Event::CronStarted { wish, .. } => wish.changes(),
             Event::CronAnswered { answer } => !matches!(answer, schedule::Answer::Listed { .. }),

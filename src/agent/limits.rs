@@ -51,6 +51,8 @@ pub struct Limits {
     pub message_parts_max: usize,
     /// A webhook's body, in bytes.
     pub body_bytes_max: usize,
+    /// A file or a sound that a person sends, in bytes.
+    pub media_bytes_max: u64,
     /// On shutdown, seconds until running effects are left behind.
     pub drain_seconds: u64,
     /// Schedules of one person that are active or paused.

@@ -15,10 +15,27 @@ use crate::agent::wording;
 use crate::gate::{Reply, read_reply};
 use crate::schedule::wish;
 
-/// The oldest unread message that needs not wait.
+/// The oldest unread message that needs not wait. What starts or steers work goes in order; a word that only answers or
+/// commands passes what is still to be fetched.
 fn due(state: &State) -> Option<&Inbound> {
-    let waits = |message: &Inbound| undelivered::is_early(state, message);
-    state.unread.iter().find(|message| !waits(message))
+    let mut behind = false;
+    state.unread.iter().find(|message| {
+        let is_here = media::is_here(state, message);
+        let waits = !is_here || behind && is_work(state, message);
+        behind |= !is_here;
+        !waits && !undelivered::is_early(state, message)
+    })
+}
+
+/// Whether it would start or steer work: no command, no answer, nothing of the channel's own.
+fn is_work(state: &State, message: &Inbound) -> bool {
+    let Said::Plain(text) = command::read(&message.text) else {
+        return media::is_file(message);
+    };
+    let answers = state.question().is_some() && read_reply(text).is_some();
+    let stops = state.turn.is_some() && is_stop_word(text);
+    let is_persons = message.via == Via::Text && message.unreadable.is_none();
+    is_persons && (media::is_file(message) || !answers && !stops && state.listening().is_none())
 }
 
 /// The event that takes the next message, or `None` where there is none to take now.
@@ -45,6 +62,12 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
     }
     if let Some(kind) = &message.unreadable {
         return Some(command(message, "", media::unreadable(state, kind)));
+    }
+    if media::is_lost(state, message) {
+        return media::failure(state, message).map(|told| command(message, "", told));
+    }
+    if media::is_file(message) {
+        return take_plain(state, message, &message.text);
     }
     if let Some(which) = which_one(state, policy, message) {
         return Some(taken(message, Reading::Ignored, Some(which)));
@@ -155,16 +178,24 @@ fn taken(message: &Inbound, reading: Reading, reply: Option<String>) -> Event {
         reading,
         reply,
         quote: None,
+        attached: None,
     }
 }
 
 /// Taken for the model, with what it quotes.
 fn for_model(state: &State, message: &Inbound, reading: Reading, reply: Option<String>) -> Event {
+    let told = [media::failure(state, message), reply];
+    let told: Vec<String> = told.into_iter().flatten().collect();
     Event::MessageTaken {
         message: message.id.clone(),
+        // An answer is for what was asked; nobody needs to be told what that was.
+        quote: match reading {
+            Reading::Answer { .. } => None,
+            _ => quotes::context(state, message),
+        },
         reading,
-        reply,
-        quote: quotes::context(state, message),
+        reply: (!told.is_empty()).then(|| told.join("\n")),
+        attached: media::words(state, message),
     }
 }
 
@@ -182,8 +213,9 @@ fn by(message: &Inbound) -> By {
 }
 
 fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
+    let is_file = media::is_file(message);
     if let Some((_, question)) = state.question() {
-        let reply = read_reply(text);
+        let reply = read_reply(text).filter(|_| !is_file);
         if reply.is_some() && !is_about(message, question) {
             let reply = say(state, "other_question", &[("code", &question.approval)]);
             return Some(taken(message, Reading::Ignored, Some(reply)));
@@ -218,16 +250,11 @@ fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
         return Some(taken(message, Reading::Ignored, None));
     }
     if let Some(call) = state.listening() {
-        return Some(taken(
-            message,
-            Reading::Answer {
-                call: call.id.clone(),
-            },
-            None,
-        ));
+        let call = call.id.clone();
+        return Some(for_model(state, message, Reading::Answer { call }, None));
     }
     match &state.turn {
-        Some(_) if is_stop_word(text) => Some(Event::Cancelled { by: by(message) }),
+        Some(_) if is_stop_word(text) && !is_file => Some(Event::Cancelled { by: by(message) }),
         // The turn is about to end: the message starts the next one.
         Some(Turn {
             phase: Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_),

@@ -57,7 +57,9 @@ pub fn on_start(state: &State) -> Option<Event> {
     let worked = turn.is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
     let checkpoints = &state.checkpoints;
     let errand = state.errand.as_ref().is_some_and(|errand| errand.running);
-    let between = errand
+    let fetching = state.fetching.is_some();
+    let between = fetching
+        || errand
         || state.worktrees.making.is_some()
         || checkpoints.running
         || checkpoints.open.as_ref().is_some_and(|open| open.sure);

@@ -208,6 +208,7 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         | Event::CronAnswered { .. }
         | Event::TrustAnswered { .. }
         | Event::WorktreeMade { .. }
+        | Event::MediaFetched { .. }
         | Event::SendFinished { .. }
         | Event::SessionStarted(_)
         | Event::TailSetAside { .. }
@@ -296,6 +297,7 @@ fn essence(event: &Event) -> Value {
     for words in [
         "reply",
         "quote",
+        "attached",
         "question",
         "text",
         "output",

@@ -6,8 +6,8 @@ use crate::agent::brief::Briefing;
 use crate::agent::checkpoints::Checkpoints;
 use crate::agent::conversation::Conversation;
 use crate::agent::event::{
-    Call, CallId, EndReason, Event, Expectation, Inbound, Opening, Outcome, OutgoingKind, Probe,
-    Record, Timestamp, WorkspaceRef,
+    Call, CallId, EndReason, Event, Expectation, Got, Inbound, Opening, Outcome, OutgoingKind,
+    Probe, Record, Timestamp, WorkspaceRef,
 };
 use crate::agent::loops::{Loops, Sight};
 use crate::agent::money::{Elsewhere, Spend};
@@ -36,6 +36,10 @@ pub struct State {
     pub conversation: Conversation,
     /// Received, not yet understood.
     pub unread: VecDeque<Inbound>,
+    /// The unread message for which something is being fetched.
+    pub fetching: Option<String>,
+    /// What was fetched, by the messages that it came with, until these are taken.
+    pub got: BTreeMap<String, Got>,
     /// Every message that came, by the channel's id: the same one twice is one.
     pub seen: HashSet<String>,
     /// What became of messages that went out.
@@ -300,6 +304,8 @@ impl State {
             now: first.at,
             conversation,
             unread: VecDeque::new(),
+            fetching: None,
+            got: BTreeMap::new(),
             seen: HashSet::new(),
             deliveries: Deliveries::default(),
             said: Said::default(),

@@ -17,7 +17,7 @@ use crate::agent::mask::Masks;
 use crate::agent::money::{self, Price};
 use crate::agent::recovery::Remedy;
 use crate::agent::state::{Phase, Stage, State, Stop, Turn};
-use crate::agent::{checkpoints, compaction, reading, wording, workspaces, worktrees};
+use crate::agent::{checkpoints, compaction, media, reading, wording, workspaces, worktrees};
 use crate::gate::{GatePolicy, Touch};
 use crate::schedule::wish::Interrupted;
 use calls::{is_harmless, probe, remedy, step_calls};
@@ -112,6 +112,9 @@ pub fn step(state: &State, policy: &Policy) -> Decision {
         return perform(Effect::Send {
             outgoing: front.clone(),
         });
+    }
+    if let Some(decision) = media::due(state) {
+        return decision;
     }
     if let Some(effect) = checkpoints::due(state, policy) {
         return perform(effect);

@@ -103,6 +103,7 @@ pub fn reading(state: &State, message: &Inbound, failure: &NotDelivered) -> Even
         reading: Reading::NotDelivered { again },
         reply: None,
         quote: None,
+        attached: None,
     }
 }
 

@@ -63,9 +63,14 @@ pub enum Made {
 }
 
 impl Worktrees {
-    /// Nothing is taken for granted: a turn begins, or another process.
-    pub fn doubt(&mut self) {
+    /// Another process begins: what was being made is not being made any more.
+    pub fn begin_anew(&mut self) {
         self.making = None;
+        self.doubt();
+    }
+
+    /// Nothing is taken for granted: a turn begins. One may be under way, for a file that came before it.
+    pub fn doubt(&mut self) {
         self.sure.clear();
         self.failed.clear();
     }

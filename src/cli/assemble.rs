@@ -3,13 +3,16 @@
 use super::CliError;
 use crate::agent::event::WorkspaceRef;
 use crate::agent::mask::Masks;
-use crate::config::{ModelSettings, Settings};
+use crate::config::{ModelSettings, Settings, WhatsApp};
 use crate::doors::whatsapp::graph::Graph;
+use crate::doors::whatsapp::media::MediaSource;
 use crate::doors::whatsapp::sending::Sending;
 use crate::doors::{Channels, Observers};
 use crate::hub::{Hub, PickWorkspace};
 use crate::session::Surface;
+use crate::world::ears::Ears;
 use crate::world::lock::DataLock;
+use crate::world::media::Intake;
 use crate::world::model::openai::{Address, OpenAi};
 use crate::world::model::{Model, Patience};
 use crate::world::projects::{Projects, reference};
@@ -75,6 +78,7 @@ pub fn assemble(
         send_attempts_max: limits.send_attempts_max,
         invitations: Default::default(),
         outline: limits.outline(),
+        intake: intake(settings),
         desk: desk(settings),
         worktrees: settings.worktrees(),
         offers: Offers::default(),
@@ -160,6 +164,17 @@ pub fn surroundings(settings: &Settings, environment: &[(String, String)]) -> Su
         ],
         home: env::var_os("HOME").map(PathBuf::from),
         path: path.unwrap_or_default(),
+    }
+}
+
+fn intake(settings: &Settings) -> Intake {
+    let whatsapp = settings.whatsapp.as_ref();
+    let bytes_max = settings.limits.media_bytes_max;
+    let source = |w: &WhatsApp| MediaSource::new(&w.api_url, &w.access_token, bytes_max);
+    let ears = |of: &ModelSettings| Ears::new(&of.base_url, &of.key, &of.name);
+    Intake {
+        source: whatsapp.map(source),
+        ears: settings.transcription.as_ref().map(ears),
     }
 }
 

@@ -37,6 +37,30 @@ pub(super) fn model(sources: &mut Sources) -> Result<Option<ModelSettings>, Conf
     }))
 }
 
+/// Who hears: a server of its own, or the model's. The model's key goes to the model's server only.
+pub(super) fn transcription(
+    sources: &mut Sources,
+    model: Option<&ModelSettings>,
+) -> Result<Option<ModelSettings>, ConfigError> {
+    let own = sources.url("TRANSCRIPTION_BASE_URL", "")?;
+    let own = Some(own).filter(|url| !url.is_empty());
+    let own_key = sources.get("TRANSCRIPTION_API_KEY", true);
+    let Some((name, _)) = sources.get("TRANSCRIPTION_MODEL", false) else {
+        return Ok(None);
+    };
+    let (base_url, key) = match (own, model) {
+        (Some(own), _) => (own, None),
+        (None, Some(model)) => (model.base_url.clone(), Some(model.key.clone())),
+        (None, None) => (DEFAULT_BASE_URL.to_owned(), None),
+    };
+    let own_key = own_key.map(|(key, _)| key);
+    Ok(Some(ModelSettings {
+        name,
+        base_url,
+        key: own_key.or(key).unwrap_or_else(|| "none".into()),
+    }))
+}
+
 pub(super) fn whatsapp(sources: &mut Sources) -> Result<Option<WhatsApp>, ConfigError> {
     let api_url = sources.url("WHATSAPP_API_URL", DEFAULT_GRAPH_URL)?;
     let allowed = sources.parsed(

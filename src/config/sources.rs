@@ -157,6 +157,9 @@ impl Sources {
     ) -> Result<String, ConfigError> {
         let accepted = "an address that begins with http:// or https://";
         let clean = |text: &str| {
+            if text.is_empty() && default.is_empty() {
+                return Some(String::new());
+            }
             let text = text.trim_end_matches('/');
             let (scheme, rest) = text.split_once("://")?;
             (matches!(scheme, "http" | "https")

@@ -146,6 +146,10 @@ async fn take(
             about: Some(of),
             ..inbound(emoji, Via::Reaction, None)
         },
+        Kind::Media { media, caption } => Inbound {
+            media: Some(Box::new(media)),
+            ..inbound(caption, Via::Text, None)
+        },
         // WhatsApp's own word about the chat (a new number), not the person's.
         Kind::Unsupported(name) if name == "system" => return Ok(()),
         Kind::Unsupported(name) => inbound(String::new(), Via::Text, Some(name)),

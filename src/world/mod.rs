@@ -13,6 +13,8 @@ mod checkpoint;
 pub mod clock;
 /// What commands may reach.
 pub mod confine;
+/// Speech to text.
+pub mod ears;
 /// Hooks and configuration, as they were.
 mod git_guard;
 /// GitHub's API.
@@ -27,6 +29,8 @@ mod left;
 pub mod lock;
 /// What a decision must know of the outside.
 mod looks;
+/// What came with messages.
+pub mod media;
 /// Who answers.
 pub mod model;
 /// HTTP clients.
@@ -75,6 +79,7 @@ use crate::doors::Channels;
 use crate::gate::{Approved, GatePolicy};
 use crate::tools::{self, Action, Reach, WishFn};
 use confine::Sandbox;
+use media::Intake;
 use model::{Delta, Model, Patience, Request};
 use outputs::Outputs;
 use process::Processes;
@@ -115,6 +120,8 @@ pub struct World {
     pub invitations: Invitations,
     /// What one outline may cost.
     pub outline: crate::outline::Limits,
+    /// Where what is no text comes from.
+    pub intake: Intake,
     /// Where schedules are kept.
     pub desk: Desk,
     pub trust: Trust,
@@ -255,6 +262,7 @@ impl World {
                 self.put_back(order, &scene).await
             }
             Effect::Diff { start } => self.diff(start, &scene).await,
+            Effect::Fetch { message, media } => self.fetch(message, &media, &scene).await,
             Effect::Errand { errand } => self.meet(&errand, &scene),
             Effect::MakeWorktree {
                 owner,

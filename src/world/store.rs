@@ -14,7 +14,7 @@ mod of_client;
 pub mod trust;
 
 use crate::agent::command::{self, ChatCommand, Said};
-use crate::agent::event::{EndReason, Event, Inbound, Record, Status, Timestamp, Usage, Via};
+use crate::agent::event::{EndReason, Event, Got, Inbound, Record, Status, Timestamp, Usage, Via};
 use crate::agent::money::Spend;
 use crate::agent::state::{Phase, State};
 use damage::{OWNED, open_sound};
@@ -582,6 +582,13 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
                 let sql = "UPDATE sessions SET objective = ?2 WHERE id = ?1 AND objective = ''";
                 db.prepare_cached(sql)?.execute([session, &message.text])?;
             }
+        }
+        Event::MediaFetched {
+            got: Got::Words { text },
+            ..
+        } => {
+            let sql = "UPDATE sessions SET objective = ?2 WHERE id = ?1 AND objective = ''";
+            db.prepare_cached(sql)?.execute([session, text])?;
         }
         Event::SendFinished { ids, closed, .. } => {
             let sql = "INSERT OR IGNORE INTO seen (chat, message, session) VALUES (?1, ?2, ?3)";

@@ -5,6 +5,8 @@
 //! nothing about what may be read or written: that was judged before. Its one rule of its own is that nothing is
 //! written below `.git`, whose hooks and configuration run programs.
 
+/// Files that a person sent.
+mod inbox;
 /// Names of files, taken away and changed.
 mod names;
 /// Several files at once.

@@ -251,6 +251,7 @@ impl History {
                         | Effect::Errand { .. } => {
                             unreachable!("nobody asks for it")
                         }
+                        Effect::Fetch { .. } => panic!("nothing is sent"),
                         Effect::Stop => panic!("nobody said stop"),
                     }
                 }

@@ -237,6 +237,7 @@ fn asking(tool: &str, arguments: &str) -> Vec<(i64, Event)> {
                 reading: Reading::Objective,
                 reply: None,
                 quote: None,
+                attached: None,
             },
         ),
         (

@@ -185,6 +185,7 @@ impl<'a> Player<'a> {
                             unreachable!("nobody asks for it")
                         }
                         Effect::Stop => {}
+                        Effect::Fetch { .. } => unreachable!("nothing is sent"),
                         Effect::Summarise { .. } => unreachable!("no trace outgrows a window"),
                     }
                 }

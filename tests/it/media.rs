@@ -1,12 +1,16 @@
 //! What a person sends besides typed text, and what becomes of what was sent to them.
 
-use crate::support::PATIENCE;
+use crate::support::{PATIENCE, git};
 use crate::webhook::{ANA, Front, about};
 use journeyman::agent::event::{Event, Reading};
 use journeyman::agent::state::State;
+use journeyman::config::ModelSettings;
 use journeyman::doors::Seen;
-use journeyman::doors::whatsapp::standin::{Sent, text_webhook};
+use journeyman::doors::whatsapp::standin::{Medium, Sent, text_webhook};
+use journeyman::world::worktrees::Isolation;
 use serde_json::{Value, json};
+use std::fs;
+use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// The body of a webhook with one message of another kind than text.
@@ -226,4 +230,345 @@ async fn a_status_about_another_number_costs_nothing() {
     let body = body.replace(ANA, "5490000000000").into_bytes();
     assert_eq!(front.signed(body).await, 200);
     assert!(front.assembly.hub.surface().store.is_absent());
+}
+
+// --- documents ---------------------------------------------------------------------------------------------------------
+
+const NOTES: &[u8] = b"milk\neggs\n";
+
+fn notes() -> Medium {
+    Medium {
+        mime: "text/plain".into(),
+        bytes: NOTES.to_vec(),
+        url: None,
+        sha256: None,
+    }
+}
+
+/// The webhook of a document that the stand-in has as `id`.
+fn document(message_id: &str, id: &str, name: &str, caption: &str) -> Vec<u8> {
+    let content =
+        json!({"id": id, "mime_type": "text/plain", "filename": name, "caption": caption});
+    message(message_id, "document", content)
+}
+
+/// The path in the model's words about a file.
+fn path_in(words: &str) -> String {
+    let path = words.split("sent a file: ").nth(1).expect(words);
+    path.split(" in the workspace")
+        .next()
+        .expect(words)
+        .to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_lies_in_the_inbox_and_the_model_knows_where() {
+    let replies =
+        json!([{"text": "Milk and eggs."}, {"text": "The same."}, {"text": "Other ones."}]);
+    let mut front = Front::new(replies).await;
+    let control = &front.graph.control;
+    control.keep_media("7", notes());
+    let other = Medium {
+        bytes: b"bread".to_vec(),
+        ..notes()
+    };
+    control.keep_media("8", other);
+    let said = document("wamid.1", "7", "../my list.txt", "what is on it?");
+    assert_eq!(front.signed(said.clone()).await, 200);
+    assert_eq!(front.signed(said).await, 200);
+    assert_eq!(front.hears().await.text, "Milk and eggs.");
+    let words = last_words(&front);
+    assert!(
+        words.starts_with("what is on it?\n\n[The person sent a file: inbox/my_list-"),
+        "{words}"
+    );
+    assert!(words.contains("(text/plain, 10 bytes)"), "{words}");
+    let first = path_in(&words);
+    let shop = front.workspace();
+    assert_eq!(fs::read(shop.join(&first)).expect("the file"), NOTES);
+    assert_eq!(
+        git(&shop, &["status", "--porcelain"]),
+        "",
+        "git does not see it"
+    );
+    front
+        .signed(document("wamid.2", "7", "my list.txt", ""))
+        .await;
+    assert_eq!(front.hears().await.text, "The same.");
+    assert_eq!(
+        path_in(&last_words(&front)),
+        first,
+        "the same content is kept once"
+    );
+    fs::write(shop.join(&first), "mine").expect("written");
+    front
+        .signed(document("wamid.3", "8", "my list.txt", "and this?"))
+        .await;
+    assert_eq!(front.hears().await.text, "Other ones.");
+    assert_ne!(path_in(&last_words(&front)), first);
+    assert_eq!(fs::read(shop.join(&first)).expect("the file"), b"mine");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_beside_the_persons_folder_has_its_inbox_there() {
+    let own = |settings: &mut journeyman::config::Settings| settings.file.worktree = Isolation::Own;
+    let mut front = Front::with(json!([{"text": "Read."}]), own).await;
+    front.graph.control.keep_media("7", notes());
+    front
+        .signed(document("wamid.1", "7", "notes.txt", "read it"))
+        .await;
+    while front.hears().await.text != "Read." {}
+    let path = path_in(&last_words(&front));
+    let state = state(&front);
+    let place = std::path::Path::new(&state.workspace.path);
+    assert_ne!(place, front.workspace());
+    assert_eq!(fs::read(place.join(&path)).expect("the file"), NOTES);
+    assert!(!front.workspace().join("inbox").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_the_project_that_is_called_inbox_is_left_alone() {
+    let mut front = Front::new(json!([{"text": "Read."}])).await;
+    fs::create_dir(front.workspace().join("inbox")).expect("a folder");
+    front.graph.control.keep_media("7", notes());
+    front
+        .signed(document("wamid.1", "7", "notes.txt", "read it"))
+        .await;
+    front.hears().await;
+    let path = path_in(&last_words(&front));
+    assert!(path.starts_with("inbox-journeyman/"), "{path}");
+    let inbox = fs::read_dir(front.workspace().join("inbox")).expect("it is there");
+    assert_eq!(inbox.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_what_it_should_be_is_not_kept_and_that_is_told() {
+    let small = |settings: &mut journeyman::config::Settings| settings.limits.media_bytes_max = 100;
+    let replies: Vec<Value> = (0..6).map(|_| json!({"text": "A pity."})).collect();
+    let mut front = Front::with(json!(replies), small).await;
+    let inner = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    let inner_url = format!("http://{}/secret", inner.local_addr().expect("an address"));
+    for (id, medium, told) in [
+        (
+            "elsewhere",
+            Medium {
+                url: Some(inner_url),
+                ..notes()
+            },
+            "not its own",
+        ),
+        (
+            "file",
+            Medium {
+                url: Some("file:///etc/passwd".into()),
+                ..notes()
+            },
+            "not its own",
+        ),
+        (
+            "large",
+            Medium {
+                bytes: vec![b'x'; 101],
+                ..notes()
+            },
+            "larger than 100 bytes",
+        ),
+        (
+            "html",
+            Medium {
+                mime: "text/html".into(),
+                ..notes()
+            },
+            "came as text/html",
+        ),
+        (
+            "altered",
+            Medium {
+                sha256: Some("0".repeat(64)),
+                ..notes()
+            },
+            "SHA-256 differs",
+        ),
+    ] {
+        front.graph.control.keep_media(id, medium);
+        let said = document(&format!("wamid.{id}"), id, "list.txt", "look");
+        assert_eq!(front.signed(said).await, 200);
+        let text = front.hears().await.text;
+        assert!(
+            text.contains("could not take list.txt") && text.contains(told),
+            "{id}: {text}"
+        );
+        assert_eq!(front.hears().await.text, "A pity.");
+        let words = last_words(&front);
+        assert!(
+            words.contains("could not be had") && words.contains(told),
+            "{words}"
+        );
+    }
+    assert!(!front.workspace().join("inbox").exists());
+    let asked = tokio::time::timeout(std::time::Duration::from_millis(50), inner.accept()).await;
+    assert!(asked.is_err(), "nobody else is asked");
+    let paths = front.graph.control.requests();
+    let by_path = paths.iter().any(|request| request.path.contains(".."));
+    assert!(!by_path);
+    front
+        .signed(document("wamid.path", "../100/messages", "x.txt", ""))
+        .await;
+    assert!(front.hears().await.text.contains("could not be read"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatsapp_being_busy_for_a_moment_loses_no_document() {
+    let mut front = Front::new(json!([{"text": "Read."}])).await;
+    front.graph.control.keep_media("7", notes());
+    // The read mark may take one of these.
+    front.graph.control.fail_next(2, 503, None);
+    front
+        .signed(document("wamid.1", "7", "notes.txt", "read it"))
+        .await;
+    assert_eq!(front.hears().await.text, "Read.");
+    assert!(last_words(&front).contains("inbox/notes-"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_and_answers_pass_a_document_that_is_on_its_way_and_work_does_not() {
+    let command = json!({"tool": "run_command", "arguments": {"command": "frobnicate now"}});
+    let done = json!({"text": "Done."});
+    let mut front = Front::new(json!([{"calls": [command]}, done, done, done])).await;
+    front.says("wamid.1", "frobnicate").await;
+    assert!(front.hears().await.text.contains("frobnicate now"));
+    let mut seen = front.assembly.hub.surface().observers.watch();
+    // Graph does not know it yet, so that it is asked again after a second.
+    front
+        .signed(document("wamid.2", "7", "notes.txt", "yes"))
+        .await;
+    front.says("wamid.3", "use it").await;
+    front.says("wamid.4", "no").await;
+    front.graph.control.keep_media("7", notes());
+    let mut taken = Vec::new();
+    while taken.len() < 3 {
+        let event = until(&mut seen, |event| {
+            matches!(
+                event,
+                Event::MessageTaken { .. } | Event::ApprovalRefused { .. }
+            )
+        });
+        taken.push(match event.await {
+            Event::MessageTaken { message, .. } => message,
+            Event::ApprovalRefused { by, .. } => by.message.expect("a message said so"),
+            _ => unreachable!("nothing else is waited for"),
+        });
+    }
+    assert_eq!(taken, ["wamid.4", "wamid.2", "wamid.3"]);
+}
+
+// --- voice -------------------------------------------------------------------------------------------------------------
+
+/// A server that hears these words, one after the other, and what it was sent.
+async fn hearing(words: &'static [&'static str]) -> (String, Arc<Mutex<Vec<Vec<u8>>>>) {
+    let heard: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+    let sounds = heard.clone();
+    let answer = move |body: axum::body::Bytes| {
+        let sounds = sounds.clone();
+        async move {
+            let mut sounds = sounds.lock().expect("nobody panics under it");
+            let text = words[sounds.len()];
+            sounds.push(body.to_vec());
+            json!({"text": text}).to_string()
+        }
+    };
+    let routes = axum::Router::new().route("/v1/audio/transcriptions", axum::routing::post(answer));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    (url, heard)
+}
+
+fn voice(message_id: &str) -> Vec<u8> {
+    let content = json!({"id": "9", "mime_type": "audio/ogg; codecs=opus", "voice": true});
+    message(message_id, "audio", content)
+}
+
+async fn talking(replies: Value, base_url: String) -> Front {
+    let front = Front::with(replies, |settings| {
+        settings.transcription = Some(ModelSettings {
+            name: "whisper-1".into(),
+            base_url,
+            key: "a-key-of-its-own".into(),
+        });
+    });
+    let front = front.await;
+    let sound = Medium {
+        mime: "audio/ogg".into(),
+        bytes: b"OggS of Ana".to_vec(),
+        url: None,
+        sha256: None,
+    };
+    front.graph.control.keep_media("9", sound);
+    front
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_is_as_good_as_typed_and_read_back() {
+    let (url, sounds) = hearing(&["Frobnicate.", "Yes!", "/agent"]).await;
+    let command = json!({"tool": "run_command", "arguments": {"command": "frobnicate now"}});
+    let mut front = talking(json!([{"calls": [command]}, {"text": "Done."}]), url).await;
+    assert_eq!(front.signed(voice("wamid.1")).await, 200);
+    assert_eq!(front.hears().await.text, "🎤 I heard: Frobnicate.");
+    assert!(front.hears().await.text.contains("frobnicate now"));
+    assert_eq!(last_words(&front), "Frobnicate.");
+    front.signed(voice("wamid.2")).await;
+    assert_eq!(front.hears().await.text, "🎤 I heard: Yes!");
+    assert!(front.hears().await.text.contains("Approved"));
+    while front.hears().await.text != "Done." {}
+    front.signed(voice("wamid.3")).await;
+    assert_eq!(front.hears().await.text, "🎤 I heard: /agent");
+    assert!(front.hears().await.text.contains("Status: idle"));
+    let sounds = sounds.lock().expect("nobody panics under it");
+    let sent = String::from_utf8_lossy(&sounds[0]);
+    assert!(
+        sent.contains("name=\"model\"\r\n\r\nwhisper-1\r\n"),
+        "{sent}"
+    );
+    assert!(
+        sent.contains("filename=\"message.ogg\"") && sent.contains("OggS of Ana\r\n--"),
+        "{sent}"
+    );
+    let rows = front
+        .assembly
+        .hub
+        .surface()
+        .store
+        .sessions()
+        .expect("the table");
+    assert_eq!(rows[0].objective, "Frobnicate.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nobody_hears_that_is_said_and_nothing_is_fetched() {
+    let mut front = Front::new(json!([])).await;
+    front.signed(voice("wamid.1")).await;
+    let text = front.hears().await.text;
+    assert!(
+        text.contains("could not listen") && text.contains("TRANSCRIPTION_MODEL"),
+        "{text}"
+    );
+    let requests = front.graph.control.requests();
+    assert!(
+        requests.iter().all(|request| !request.path.ends_with("/9")),
+        "{requests:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_is_no_message() {
+    let (url, _) = hearing(&[" "]).await;
+    let mut front = talking(json!([]), url).await;
+    front.signed(voice("wamid.1")).await;
+    assert!(front.hears().await.text.contains("no words were heard"));
+    assert!(state(&front).turn.is_none());
 }

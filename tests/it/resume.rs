@@ -210,6 +210,7 @@ fn long_session(path: &Path, session: &str, workspace: &Path, rounds: u32) {
         reading: Reading::Objective,
         reply: None,
         quote: None,
+        attached: None,
     });
     for round in 1..=rounds {
         let call = Call {

@@ -10,8 +10,8 @@ use journeyman::agent::apply::apply;
 use journeyman::agent::brief::Brief;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Expectation, ExpectedFile,
-    Inbound, Names, NotDelivered, Opening, Outcome, Probe, Record, Restored, Scheduled, Status,
-    Timestamp, TreeId, Usage, Via, WorkspaceRef,
+    Got, Inbound, Media, MediaKind, Names, NotDelivered, Opening, Outcome, Probe, Record, Restored,
+    Scheduled, Status, Timestamp, TreeId, Usage, Via, WorkspaceRef,
 };
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -74,6 +74,8 @@ enum Input {
         back: u64,
         may_pass: bool,
     },
+    /// The person sends a file, with these words, or speaks.
+    Send(MediaKind, &'static str),
     /// SIGKILL now: every line that was written stands.
     Kill,
     /// SIGKILL after so many more lines, in the middle of whatever goes on then.
@@ -127,6 +129,9 @@ fn input() -> impl Strategy<Value = Input> {
         1 => prop::sample::select(vec!["yes", "/cancel", "/agent-resume"]).prop_map(Input::Stranger),
         12 => (0..3_usize, 0..64_usize).prop_map(|(which, how)| Input::Finish { which, how }),
         1 => (0..2_u64, any::<bool>()).prop_map(|(back, may_pass)| Input::Undelivered { back, may_pass }),
+        1 => prop::sample::select(vec!["", "look at this", "yes", "/cancel"])
+            .prop_map(|caption| Input::Send(MediaKind::Document, caption)),
+        1 => Just(Input::Send(MediaKind::Audio, "")),
         1 => Just(Input::Kill),
         1 => Just(Input::Downtime),
         2 => (0..14_usize).prop_map(Input::KillAfter),
@@ -146,6 +151,7 @@ enum Running {
     Notes(u32),
     Tool(Call, EffectClass),
     Send(u64),
+    Fetch(String, MediaKind),
     /// With trees, and what may come of it.
     Trees(Box<dyn Fn(usize) -> Event>),
 }
@@ -260,6 +266,7 @@ impl Simulation {
             Input::Stranger(text) => self.say("eve", text),
             Input::Finish { which, how } => self.finish(*which, *how),
             Input::Undelivered { back, may_pass } => self.undelivered(*back, *may_pass),
+            Input::Send(kind, caption) => self.send(*kind, caption),
             Input::Kill => Err(Killed),
             Input::Downtime => {
                 self.now += 7_200_000;
@@ -340,6 +347,25 @@ impl Simulation {
         self.record(Event::MessageReceived { message })?;
         self.acknowledged.insert(id);
         self.heard = self.now;
+        self.settle()
+    }
+
+    fn send(&mut self, kind: MediaKind, caption: &str) -> Result<(), Killed> {
+        self.messages += 1;
+        let id = format!("m{}", self.messages);
+        let media = Media {
+            id: "7".into(),
+            kind,
+            mime: "text/plain".into(),
+            sha256: String::new(),
+            name: "notes.txt".into(),
+        };
+        let message = Inbound {
+            media: Some(Box::new(media)),
+            ..Inbound::text(id.clone(), OWNER, caption)
+        };
+        self.record(Event::MessageReceived { message })?;
+        self.acknowledged.insert(id);
         self.settle()
     }
 
@@ -460,10 +486,12 @@ impl Simulation {
                 Decision::Wait => {
                     let trees = |running: &Running| matches!(running, Running::Trees(_));
                     let sends = |running: &Running| matches!(running, Running::Send(_));
+                    let fetches = |running: &Running| matches!(running, Running::Fetch(..));
                     let early = self.running.iter().any(sends);
                     let mut unread = self.state.unread.iter();
                     assert!(
                         unread.all(|message| early && message.undelivered.is_some())
+                            || self.running.iter().any(fetches)
                             || self.running.iter().any(trees),
                         "a message is never taken{}",
                         self.history()
@@ -629,6 +657,20 @@ impl Simulation {
                 self.running.push(Running::Tool(call, EffectClass::Opaque));
             }
             Effect::Send { outgoing } => self.running.push(Running::Send(outgoing.send)),
+            Effect::Fetch { message, media } => {
+                let fetches = |running: &Running| matches!(running, Running::Fetch(..));
+                assert!(!self.running.iter().any(fetches), "two at a time");
+                if media.kind == MediaKind::Document {
+                    let place = &self.state.worktrees;
+                    let failed = place.failed.contains_key(&self.state.checkout.path);
+                    assert!(
+                        failed || worktrees::missing(&self.state).is_none(),
+                        "a file without a place{}",
+                        self.history()
+                    );
+                }
+                self.running.push(Running::Fetch(message, media.kind));
+            }
             Effect::Checkpoint {
                 number,
                 moment,
@@ -726,6 +768,10 @@ impl Simulation {
                     )
                 },
             },
+            Running::Fetch(message, kind) => Event::MediaFetched {
+                message: message.clone(),
+                got: got(*kind, how),
+            },
             Running::Send(send) => Event::SendFinished {
                 send: *send,
                 ids: vec![format!("wamid.{send}")],
@@ -786,7 +832,8 @@ impl Simulation {
                 );
             }
             Event::WorkspaceSwitched { .. } => {
-                let at_work = |running: &Running| !matches!(running, Running::Send(_));
+                let at_work =
+                    |running: &Running| !matches!(running, Running::Send(_) | Running::Fetch(..));
                 assert!(
                     !self.running.iter().any(at_work),
                     "the workspace is switched under what runs in it{}",
@@ -934,7 +981,7 @@ impl Simulation {
             let works = self
                 .running
                 .iter()
-                .any(|running| !matches!(running, Running::Send(_)));
+                .any(|running| !matches!(running, Running::Send(_) | Running::Fetch(..)));
             assert!(works, "the turn waits for nothing{}", self.history());
         }
     }
@@ -1044,6 +1091,21 @@ fn line(seq: u64, at: i64, event: Event) -> Record {
         event,
         prev: String::new(),
         hash: format!("{seq}"),
+    }
+}
+
+fn got(kind: MediaKind, how: usize) -> Got {
+    match (how % 4, kind) {
+        (0, _) => Got::Failed { why: "no".into() },
+        (_, MediaKind::Document) => Got::File {
+            path: "inbox/notes-7.txt".into(),
+            bytes: 7,
+            mime: "text/plain".into(),
+            workspace: "shop".into(),
+        },
+        (how, MediaKind::Audio) => Got::Words {
+            text: ["fix the test", "yes", "stop"][how - 1].into(),
+        },
     }
 }
 

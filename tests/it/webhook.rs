@@ -13,6 +13,7 @@ use journeyman::world::model::Model;
 use journeyman::world::model::scripted::Scripted;
 use serde_json::{Value, json};
 use std::fs;
+use std::path::PathBuf;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
@@ -30,6 +31,10 @@ pub struct Front {
 
 impl Front {
     pub async fn new(replies: Value) -> Self {
+        Self::with(replies, |_| {}).await
+    }
+
+    pub async fn with(replies: Value, adjust: impl FnOnce(&mut Settings)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let graph = standin::start("token").await.expect("a stand-in");
         let whatsapp = WhatsApp {
@@ -40,7 +45,8 @@ impl Front {
             api_url: graph.base_url.clone(),
             allowed: vec![ANA.into()],
         };
-        let settings = Settings::demo(folder.path(), whatsapp);
+        let mut settings = Settings::demo(folder.path(), whatsapp);
+        adjust(&mut settings);
         make_repository(&folder.path().join("projects/shop"));
         let model = Model::Scripted(
             Scripted::parse(&json!({"replies": replies}).to_string()).expect("a recording"),
@@ -101,6 +107,10 @@ impl Front {
         tokio::time::timeout(PATIENCE, heard)
             .await
             .expect("a message")
+    }
+
+    pub fn workspace(&self) -> PathBuf {
+        self._folder.path().join("projects/shop")
     }
 
     fn journals(&self) -> usize {

@@ -23,7 +23,7 @@ pub(super) fn lose_tail(state: &mut State, lost: Lost<'_>) {
     state.rounds = state.rounds.saturating_add(skipped);
     checkpoints::interrupt(state);
     errands::interrupt(state);
-    state.worktrees.doubt();
+    state.worktrees.begin_anew();
     // What the person meant then may be something else now.
     if state.checkpoints.puts_back() {
         state.checkpoints.wish = None;

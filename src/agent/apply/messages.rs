@@ -14,7 +14,10 @@ use crate::gate::Pattern;
 pub(super) fn unread(state: &mut State, id: &str) -> Result<Inbound, Illegal> {
     let place = state.unread.iter().position(|message| message.id == id);
     match place.and_then(|place| state.unread.remove(place)) {
-        Some(message) => Ok(message),
+        Some(message) => {
+            state.got.remove(id);
+            Ok(message)
+        }
         None => illegal(format!("message {id} is taken, and was not unread")),
     }
 }
@@ -38,11 +41,16 @@ pub(super) fn take_message(
     id: &str,
     reading: &Reading,
     reply: Option<&str>,
-    quote: Option<&str>,
+    [quote, attached]: [Option<&str>; 2],
 ) -> Result<(), Illegal> {
     let mut message = unread(state, id)?;
     if let Some(quote) = quote {
         message.text = format!("{quote}\n\n{}", message.text);
+    }
+    if let Some(attached) = attached {
+        message.text = format!("{}\n\n{attached}", message.text)
+            .trim_start()
+            .to_owned();
     }
     if matches!(
         reading,

@@ -1,6 +1,6 @@
 //! What events are made of: messages, calls, answers, outcomes.
 
-use super::Timestamp;
+use super::{Media, Timestamp};
 use crate::agent::brief::Brief;
 use crate::agent::conversation::{Kind, Past};
 use crate::agent::plan::Plan;
@@ -101,6 +101,9 @@ pub struct Inbound {
     /// The channel's name for a kind of message that cannot be read yet (`image`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
+    /// What came with it, and lies at the channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<Box<Media>>,
     /// The channel says that the message `about` did not arrive; this is no person's word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undelivered: Option<NotDelivered>,
@@ -134,6 +137,7 @@ impl Inbound {
             via: Via::Text,
             about: None,
             unreadable: None,
+            media: None,
             undelivered: None,
             order: 0,
             elsewhere: Vec::new(),

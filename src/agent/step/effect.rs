@@ -2,7 +2,9 @@
 
 use crate::agent::checkpoints::{Swap, Way};
 use crate::agent::conversation::Wire;
-use crate::agent::event::{Call, EffectClass, Event, Expectation, Moment, TreeId, WorkspaceRef};
+use crate::agent::event::{
+    Call, EffectClass, Event, Expectation, Media, Moment, TreeId, WorkspaceRef,
+};
 use crate::agent::state::{Errand, ErrandWish, Outgoing};
 use crate::gate::Approved;
 
@@ -64,6 +66,11 @@ pub enum Effect {
         owner: String,
         checkout: WorkspaceRef,
         again: bool,
+    },
+    /// Fetch what came with a message; twice gives the same.
+    Fetch {
+        message: String,
+        media: Media,
     },
     /// Meet a wish about schedules or trust, once for each message.
     Errand {
@@ -129,6 +136,9 @@ impl Effect {
             } => Event::WorktreeStarted {
                 checkout: checkout.clone(),
                 again: *again,
+            },
+            Effect::Fetch { message, .. } => Event::MediaStarted {
+                message: message.clone(),
             },
             Effect::Errand { errand } => {
                 let message = errand.message.clone();

@@ -9,6 +9,8 @@ pub mod document;
 pub mod graph;
 /// What shows that there is work.
 mod marks;
+/// What people send besides text, fetched.
+pub mod media;
 /// What a webhook says, as our own types.
 pub mod payload;
 /// A session's message as WhatsApp's messages.

@@ -4,7 +4,7 @@
 //! piece by piece: unknown fields are nothing, and one malformed piece is skipped and counted, never the others. It
 //! judges nothing: not the signature (see `signature`), not who may write, not what was seen before.
 
-use crate::agent::event::NotDelivered;
+use crate::agent::event::{Media, MediaKind, NotDelivered};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -37,6 +37,11 @@ pub enum Kind {
     Button {
         id: String,
         title: String,
+    },
+    /// Something that lies at WhatsApp, and what the person wrote with it.
+    Media {
+        media: Media,
+        caption: String,
     },
     /// A type that we do not read; its name, for the short answer.
     Unsupported(String),
@@ -190,7 +195,33 @@ struct RawMessage {
     interactive: Option<Value>,
     button: Option<RawTemplateButton>,
     reaction: Option<RawReaction>,
+    document: Option<RawMedia>,
+    audio: Option<RawMedia>,
     context: Option<RawContext>,
+}
+
+#[derive(Deserialize)]
+struct RawMedia {
+    id: String,
+    mime_type: Option<String>,
+    sha256: Option<String>,
+    filename: Option<String>,
+    caption: Option<String>,
+}
+
+impl RawMedia {
+    fn into_kind(self, kind: MediaKind) -> Kind {
+        Kind::Media {
+            media: Media {
+                id: self.id,
+                kind,
+                mime: self.mime_type.unwrap_or_default(),
+                sha256: self.sha256.unwrap_or_default(),
+                name: self.filename.unwrap_or_default(),
+            },
+            caption: self.caption.unwrap_or_default(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -244,6 +275,8 @@ impl RawMessage {
                     title: button.text,
                 }
             }
+            "document" => self.document?.into_kind(MediaKind::Document),
+            "audio" => self.audio?.into_kind(MediaKind::Audio),
             "interactive" => interactive(&self.interactive?)?,
             other => Kind::Unsupported(other.to_owned()),
         };

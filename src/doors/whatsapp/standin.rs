@@ -1,15 +1,17 @@
 //! A small Graph API on loopback: what the demo talks to instead of Meta, and what the tests look into.
 //!
 //! It answers as Graph does, refuses what Graph refuses for the messages that we send, records every request, and fails
-//! when told to. It does not deliver anything, approves every template, and never leaves 127.0.0.1.
+//! when told to. It does not deliver anything, approves every template, and never leaves
+//! 127.0.0.1.
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use std::collections::{HashMap, VecDeque};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -85,6 +87,7 @@ pub struct Control {
 #[derive(Debug)]
 struct Shared {
     token: String,
+    base_url: String,
     sent: mpsc::Sender<Sent>,
     book: Mutex<Book>,
 }
@@ -96,6 +99,17 @@ struct Book {
     messages: u64,
     /// Uploaded files, by media id.
     files: HashMap<String, String>,
+    media: BTreeMap<String, Medium>,
+}
+
+/// Something that a person sent: what is said of it, and what comes.
+#[derive(Debug, Clone)]
+pub struct Medium {
+    pub mime: String,
+    pub bytes: Vec<u8>,
+    /// Where Graph says that it lies; `None`: at this stand-in.
+    pub url: Option<String>,
+    pub sha256: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -112,6 +126,7 @@ pub async fn start(token: &str) -> std::io::Result<Standin> {
     let (sender, sent) = mpsc::channel(SENT_QUEUE_MESSAGES_MAX);
     let shared = Arc::new(Shared {
         token: token.to_owned(),
+        base_url: base_url.clone(),
         sent: sender,
         book: Mutex::default(),
     });
@@ -151,6 +166,11 @@ impl Control {
         self.shared.book().failures.extend(failures);
     }
 
+    /// Something that can be fetched from now on.
+    pub fn keep_media(&self, id: &str, medium: Medium) {
+        self.shared.book().media.insert(id.to_owned(), medium);
+    }
+
     /// Every request so far, oldest first.
     pub fn requests(&self) -> Vec<Recorded> {
         self.shared.book().requests.iter().cloned().collect()
@@ -179,6 +199,7 @@ impl Shared {
 
 async fn answer(
     State(shared): State<Arc<Shared>>,
+    method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
@@ -192,6 +213,14 @@ async fn answer(
     let authorized = bearer.strip_prefix("Bearer ") == Some(shared.token.as_str());
     let mut book = shared.book();
     let failure = book.failures.pop_front();
+    if method == Method::GET && authorized && failure.is_none() {
+        let answer = media(&book, &shared.base_url, uri.path());
+        let status = answer.status().as_u16();
+        let path = uri.path().to_owned();
+        let body = Value::Null;
+        book.requests.push_back(Recorded { path, body, status });
+        return answer;
+    }
     let result = match failure {
         Some(failure) => Err(Refusal::told(failure)),
         None if !authorized => Err(Refusal::new(401, 190, "Invalid OAuth access token.")),
@@ -242,6 +271,28 @@ fn take_file(body: &[u8], book: &mut Book) -> Result<(Option<Sent>, Value), Refu
     let id = format!("media.standin.{}", book.files.len() + 1);
     book.files.insert(id.clone(), content);
     Ok((None, json!({ "id": id })))
+}
+
+/// In two steps, as Graph gives it: where it lies, and what lies there.
+fn media(book: &Book, base_url: &str, path: &str) -> Response {
+    let id = path.rsplit('/').next().unwrap_or_default();
+    let Some(medium) = book.media.get(id) else {
+        return Refusal::new(404, 100, "Object does not exist.").into_response();
+    };
+    if path.contains("/media/") {
+        let mime = [(header::CONTENT_TYPE, medium.mime.clone())];
+        return (mime, medium.bytes.clone()).into_response();
+    }
+    let url = medium.url.clone();
+    let described = json!({
+        "messaging_product": "whatsapp",
+        "id": id,
+        "url": url.unwrap_or_else(|| format!("{base_url}/media/{id}")),
+        "mime_type": medium.mime,
+        "sha256": medium.sha256.clone().unwrap_or_else(|| hex::encode(Sha256::digest(&medium.bytes))),
+        "file_size": medium.bytes.len(),
+    });
+    json_response(200, None, &described)
 }
 
 fn accept(uri: &Uri, body: &Value, book: &mut Book) -> Result<(Sent, Value), Refusal> {

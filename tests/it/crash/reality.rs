@@ -11,8 +11,9 @@ use super::fate::Fate;
 use super::scripts::{OBJECTIVE, Script};
 use journeyman::agent::conversation::Kind;
 use journeyman::agent::event::{
-    Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Names, Outcome,
-    OutgoingKind, Record, Status, Timestamp, TreeId, Usage, WorkspaceRef,
+    Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Got, Inbound, Media,
+    MediaKind, Names, Outcome, OutgoingKind, Record, Status, Timestamp, TreeId, Usage,
+    WorkspaceRef,
 };
 use journeyman::agent::state::{Outgoing, State};
 use journeyman::agent::step::{Effect, Look};
@@ -213,10 +214,53 @@ impl Reality {
             Effect::MakeWorktree {
                 checkout, again, ..
             } => self.isolate(&checkout, again),
+            Effect::Fetch { message, media } => self.fetch(message, media.kind),
             Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
                 unreachable!("no script asks for it")
             }
             Effect::Stop => Some(Event::StopAsked),
+        }
+    }
+
+    /// A file is named after its content: fetched again, it is there.
+    fn fetch(&self, message: String, kind: MediaKind) -> Option<Event> {
+        if !self.fate.point("fetch".into()) {
+            return None;
+        }
+        let got = match kind {
+            MediaKind::Audio => Got::Words {
+                text: OBJECTIVE.into(),
+            },
+            MediaKind::Document => {
+                self.truth().effects.insert("file".into(), 1);
+                Got::File {
+                    path: "inbox/notes-7.txt".into(),
+                    bytes: 7,
+                    mime: "text/plain".into(),
+                    workspace: "shop".into(),
+                }
+            }
+        };
+        let fetched = Event::MediaFetched { message, got };
+        self.fate.point("it is fetched".into()).then_some(fetched)
+    }
+
+    /// What the person says, as the channel brings it.
+    pub fn inbound(&self, id: String, text: String) -> Inbound {
+        let media = |kind| {
+            Box::new(Media {
+                id: "7".into(),
+                kind,
+                mime: String::new(),
+                sha256: String::new(),
+                name: "notes.txt".into(),
+            })
+        };
+        let sent = self.script.sent.filter(|_| text == OBJECTIVE);
+        let spoken = sent == Some(MediaKind::Audio);
+        Inbound {
+            media: sent.map(media),
+            ..Inbound::text(id, "ana", if spoken { String::new() } else { text })
         }
     }
 
@@ -617,6 +661,9 @@ impl Reality {
                 ),
                 !again,
             ),
+            Effect::Fetch { message, .. } => {
+                (format!(r#""media_started","message":"{message}""#), true)
+            }
             Effect::Stop | Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
                 return;
             }
@@ -757,11 +804,12 @@ fn answers_in(messages: &[String]) -> usize {
 /// How often the model sees these words of the person: as a message, or in what stands for it.
 fn times_in_view(state: &State, words: &str) -> usize {
     let message = format!(r#"{{"role":"user","content":"{words}"}}"#);
+    let with_file = format!(r#"{{"role":"user","content":"{words}\n\n[The person sent a file"#);
     let talk = &state.conversation;
     let seen = talk.messages().iter().zip(talk.kinds());
     let times = seen.map(|(wire, kind)| match kind {
         Kind::Digest => wire.get().matches(words).count(),
-        _ => usize::from(wire.get() == message),
+        _ => usize::from(wire.get() == message || wire.get().starts_with(&with_file)),
     });
     times.sum()
 }

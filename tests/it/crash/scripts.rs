@@ -2,6 +2,8 @@
 //!
 //! A new one is one more entry. Calls are `(tool, arguments)`; `reality.rs` knows what each tool does to the world.
 
+use journeyman::agent::event::MediaKind;
+
 /// One session, from its objective to its last word.
 #[derive(Debug)]
 pub struct Script {
@@ -22,6 +24,8 @@ pub struct Script {
     pub scheduled: bool,
     /// The session works in git worktrees of its own.
     pub own: bool,
+    /// The objective is spoken, or comes with a file.
+    pub sent: Option<MediaKind>,
     /// Commands outlive the process that started them, and what they print.
     pub kept: bool,
     /// The model's window in tokens: so small that messages are left out, and results.
@@ -69,6 +73,7 @@ const BASE: Script = Script {
     closed: false,
     scheduled: false,
     own: false,
+    sent: None,
     kept: false,
     window: None,
     effects: &[],
@@ -367,6 +372,24 @@ pub static SCRIPTS: &[Script] = &[
         effects: &[("feat: the job", 1)],
         ending: "With tabs, in blue.",
         window: Some(2_600),
+        ..BASE
+    },
+    Script {
+        name: "voice",
+        model: &[calls(&[TEST]), says("It passes.")],
+        approvals: &["yes"],
+        effects: &[("cargo test", 1)],
+        ending: "It passes.",
+        sent: Some(MediaKind::Audio),
+        ..BASE
+    },
+    Script {
+        name: "document",
+        model: &[calls(&[WRITE]), says("Read.")],
+        effects: &[("worktree of shop", 1), ("file", 1)],
+        ending: "Read.",
+        own: true,
+        sent: Some(MediaKind::Document),
         ..BASE
     },
 ];

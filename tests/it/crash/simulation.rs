@@ -8,7 +8,7 @@ use super::fate::{Death, Fate, How, Point};
 use super::reality::{Reality, Stage};
 use super::scripts::{NOW, OBJECTIVE, SCRIPTS, SLOT, Script};
 use crate::support::{Rig, journals, says, texts};
-use journeyman::agent::event::{Inbound, Record, Timestamp, WorkspaceRef};
+use journeyman::agent::event::{Record, Timestamp, WorkspaceRef};
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
 use journeyman::agent::step::{Policy, Resume};
@@ -206,7 +206,7 @@ impl History {
                 self.tick(&mut ticker).await?;
             }
             while let Some((id, text)) = self.reality.to_say() {
-                let message = Inbound::text(id.clone(), OWNER, text);
+                let message = self.reality.inbound(id.clone(), text);
                 let delivered = hub.deliver(CHAT, message).await;
                 if delivered.is_ok() {
                     // This word may have been on its way before whatever ended the process.
@@ -643,4 +643,6 @@ survives! {
     a_kept_command_survives_every_death: "kept",
     a_scheduled_session_survives_every_death: "cron",
     a_compaction_survives_every_death: "compaction",
+    a_voice_message_survives_every_death: "voice",
+    a_document_survives_every_death: "document",
 }

@@ -1,0 +1,49 @@
+//! What came with a message besides its text: what the channel says of it, and what became of it.
+
+use serde::{Deserialize, Serialize};
+
+/// Something that lies at the channel and is to be fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Media {
+    /// The channel's own.
+    pub id: String,
+    pub kind: MediaKind,
+    /// As declared: `application/pdf`, `audio/ogg; codecs=opus`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mime: String,
+    /// As declared, in hex or base64.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sha256: String,
+    /// As the person's file is called.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+}
+
+/// What is done with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MediaKind {
+    /// Saved in the workspace's inbox.
+    Document,
+    /// Heard; the words are the message.
+    Audio,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "result")]
+pub enum Got {
+    /// It is in the workspace that is named so, at this path.
+    File {
+        path: String,
+        bytes: u64,
+        mime: String,
+        workspace: String,
+    },
+    Words {
+        text: String,
+    },
+    Failed {
+        why: String,
+    },
+}
