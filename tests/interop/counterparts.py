@@ -195,6 +195,8 @@ class Graph:
     def __init__(self):
         self.requests = []
         self.uploads = []
+        # What people sent: type and content, by media id.
+        self.media = {}
         self.url = ""
 
     def bodies(self) -> list:
@@ -227,10 +229,22 @@ def graph():
             }
             self.answer(answer)
 
-        def answer(self, answer: dict):
-            data = json.dumps(answer).encode()
+        def do_GET(self):
+            """Where a medium lies, and what lies there."""
+            mime, content = graph.media[self.path.rsplit("/", 1)[-1]]
+            if self.headers["authorization"] is None:
+                return self.send_error(401)
+            if "/attachments/" in self.path:
+                return self.answer(content, mime)
+            url = self.path.replace("/v23.0/", "/whatsapp_business/attachments/")
+            digest = hashlib.sha256(content).hexdigest()
+            described = {"url": graph.url.removesuffix("/v23.0") + url, "mime_type": mime, "sha256": digest, "file_size": len(content)}
+            self.answer({"messaging_product": "whatsapp", "id": self.path.rsplit("/", 1)[-1], **described})
+
+        def answer(self, answer: dict | bytes, mime: str = "application/json"):
+            data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(200)
-            self.send_header("content-type", "application/json")
+            self.send_header("content-type", mime)
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

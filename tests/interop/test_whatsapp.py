@@ -1,8 +1,10 @@
 """WhatsApp: what pywa accepts we accept, what pywa sends we send."""
 
+import base64
 import contextlib
 import copy
 import email
+import hashlib
 import json
 import pathlib
 import subprocess
@@ -323,6 +325,40 @@ def test_a_webhook_that_pywa_accepts_is_served_once(greeter, newer):
     answers = lambda: [b for b in ours(greeter)[before:] if b.get("text", {}).get("body") == "Hello, Ann."]
     c.wait_for("the answer", answers, 30)
     assert len(answers()) == 1
+
+
+NOTES = b"milk\neggs\n"
+
+
+@pytest.mark.parametrize("newer", [True, False], ids=["newer", "older"])
+def test_a_document_that_pywa_reads_is_in_the_inbox(greeter, newer):
+    media = f"10138596002854{int(newer)}"
+    digest = base64.b64encode(hashlib.sha256(NOTES).digest()).decode()
+    named = {"filename": f"list{int(newer)}.txt", "caption": "what is on it?"}
+    content = {"id": media, "mime_type": "text/plain", "sha256": digest, **named}
+    body = webhook(f"wamid.document.{newer}", {"type": "document", "document": content}, newer=newer)
+    if newer:  # pywa reads no other shape any more
+        message = pywa.types.Message.from_update(Pywa().client, json.loads(body))
+        theirs = message.document
+        assert (theirs.id, theirs.filename, theirs.sha256, message.caption) == (media, named["filename"], digest, named["caption"])
+    greeter.graph.media[media] = ("text/plain", NOTES)
+    assert greeter.post(body) == 200
+    root = pathlib.Path(greeter.env["PROJECTS_ROOT"])
+    found = c.wait_for("the file", lambda: list(root.rglob(f"inbox/list{int(newer)}-*.txt")), 30)
+    assert [file.read_bytes() for file in found] == [NOTES]
+
+
+@pytest.mark.parametrize("newer", [True, False], ids=["newer", "older"])
+def test_a_voice_message_that_pywa_reads_is_answered(greeter, newer):
+    content = {"id": "1", "mime_type": "audio/ogg; codecs=opus", "sha256": "x", "voice": True}
+    body = webhook(f"wamid.voice.{newer}", {"type": "audio", "audio": content}, newer=newer)
+    if newer:
+        message = pywa.types.Message.from_update(Pywa().client, json.loads(body))
+        assert message.audio.voice and message.audio.mime_type == content["mime_type"]
+    before = len(ours(greeter))
+    assert greeter.post(body) == 200
+    told = lambda: [b for b in ours(greeter)[before:] if "TRANSCRIPTION_MODEL" in b.get("text", {}).get("body", "")]
+    c.wait_for("the answer", told, 30)
 
 
 @pytest.mark.parametrize(
