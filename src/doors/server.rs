@@ -16,12 +16,17 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 use serde::Deserialize;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// Read marks that may be on their way; beyond that a message gets none.
+const COURTESIES_MAX: usize = 32;
 
 /// What the routes need.
 #[derive(Clone)]
 struct Front {
     hub: Arc<Hub>,
     whatsapp: Option<Arc<WhatsApp>>,
+    courtesies: Arc<Semaphore>,
 }
 
 /// What Meta sends once, when the webhook is set up.
@@ -43,6 +48,7 @@ pub fn router(hub: Arc<Hub>, whatsapp: Option<WhatsApp>) -> Router {
     let front = Front {
         hub,
         whatsapp: whatsapp.map(Arc::new),
+        courtesies: Arc::new(Semaphore::new(COURTESIES_MAX)),
     };
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
@@ -164,13 +170,17 @@ async fn take(
         .hub
         .deliver(&format!("whatsapp:{from}"), message)
         .await?;
-    if delivered.fresh && starts_work {
+    if delivered.fresh
+        && starts_work
+        && let Ok(place) = front.courtesies.clone().try_acquire_owned()
+    {
         // A courtesy: whether it arrives changes nothing.
         let world = front.hub.surface().world.clone();
         tokio::spawn(async move {
             if let Some(graph) = &world.channels.whatsapp {
                 let _ = graph.read_and_typing(&id).await;
             }
+            drop(place);
         });
     }
     Ok(())
