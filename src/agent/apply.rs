@@ -40,7 +40,7 @@ use calls::{await_kept, finish, pending, probed, see_tree, warn};
 use compaction::{ask_summary, compact, give_summary, too_long};
 use damage::{Lost, lose_tail, tell_chain};
 use messages::{approve, cancel, expire, pass_on_steering, refuse, resume, take_message};
-use outbox::{Attempt, finish_send, notice, say};
+use outbox::{Attempt, finish_send, notice, say, supersede};
 use thiserror::Error;
 
 /// An event that cannot have happened in this state.
@@ -301,8 +301,12 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
                 return illegal(format!("send {send} starts out of order"));
             };
             front.sending = true;
+            if front.fleeting {
+                state.progress_at = Some(state.now);
+            }
             Ok(())
         }
+        Event::SendSuperseded { send } => supersede(state, *send),
         Event::SendFinished {
             send,
             retry_at,

@@ -314,6 +314,8 @@ pub enum Event {
         tokens_before: u64,
         tokens_after: u64,
     },
+    /// This message about where the plan stands is not sent: a later one says it all.
+    SendSuperseded { send: u64 },
     /// A limit of the configuration was reached, or the next call would go on in a loop.
     LimitReached { limit: String, text: String },
     /// The process that ran these effects is gone; none of them has an outcome.
@@ -389,6 +391,7 @@ impl Event {
             | Event::StopAsked
             | Event::SendFinished { .. }
             | Event::SendDue { .. }
+            | Event::SendSuperseded { .. }
             | Event::Reminded
             | Event::MessageTaken { .. }
             | Event::GateDecided { .. }

@@ -14,6 +14,8 @@ pub mod command;
 pub mod compaction;
 /// What the model sees.
 pub mod conversation;
+/// What a turn has done.
+pub mod deeds;
 /// What can happen.
 pub mod event;
 /// A session from another one's past.

@@ -5,6 +5,7 @@
 use crate::agent::brief::Briefing;
 use crate::agent::checkpoints::Checkpoints;
 use crate::agent::conversation::Conversation;
+use crate::agent::deeds::Deeds;
 use crate::agent::event::{
     Call, CallId, EndReason, Event, Expectation, Got, Inbound, Opening, Outcome, OutgoingKind,
     Probe, Record, Timestamp, WorkspaceRef,
@@ -50,6 +51,8 @@ pub struct State {
     pub steering: Vec<Inbound>,
     pub outbox: VecDeque<Outgoing>,
     pub sends: u64,
+    /// When the chat last heard where the plan stands.
+    pub progress_at: Option<Timestamp>,
     pub turn: Option<Turn>,
     pub plan: Plan,
     /// Where it works now.
@@ -121,6 +124,7 @@ pub struct Turn {
     pub told_done: usize,
     /// Requests in a row that were refused as too long.
     pub overflows: u32,
+    pub deeds: Deeds,
 }
 
 /// Where in a round the turn is.
@@ -250,6 +254,8 @@ pub struct Outgoing {
     pub again: bool,
     /// So many of its parts have arrived.
     pub parts: usize,
+    /// Where the plan stands: nothing is lost where a later message says where it stands then.
+    pub fleeting: bool,
     /// It waits until the person writes again.
     pub held: Option<Held>,
     /// The message that bears the mark of work; with this one the work is over.
@@ -312,6 +318,7 @@ impl State {
             steering: Vec::new(),
             outbox: VecDeque::new(),
             sends: 0,
+            progress_at: None,
             turn: None,
             plan: fork.map(|fork| fork.plan.clone()).unwrap_or_default(),
             changed: fork
@@ -412,6 +419,7 @@ impl Turn {
             interrupted: false,
             told_done,
             overflows: 0,
+            deeds: Deeds::default(),
         }
     }
 }

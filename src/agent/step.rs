@@ -11,13 +11,15 @@ mod effect;
 pub use effect::Effect;
 
 use crate::agent::brief::Brief;
-use crate::agent::event::{Call, CallId, EndReason, Event, Expectation, Opening};
+use crate::agent::event::{Call, CallId, EndReason, Event, Expectation, Opening, OutgoingKind};
 use crate::agent::limits::{self, Limits};
 use crate::agent::mask::Masks;
 use crate::agent::money::{self, Price};
 use crate::agent::recovery::Remedy;
-use crate::agent::state::{Phase, Stage, State, Stop, Turn};
-use crate::agent::{checkpoints, compaction, media, reading, wording, workspaces, worktrees};
+use crate::agent::state::{Outgoing, Phase, Stage, State, Stop, Turn};
+use crate::agent::{
+    checkpoints, compaction, deeds, media, reading, wording, workspaces, worktrees,
+};
 use crate::gate::{GatePolicy, Touch};
 use crate::schedule::wish::Interrupted;
 use calls::{is_harmless, probe, remedy, step_calls};
@@ -104,6 +106,9 @@ pub fn step(state: &State, policy: &Policy) -> Decision {
     if let Some(event) = reading::next(state, policy) {
         return record(event);
     }
+    if let Some(send) = superseded(state) {
+        return record(Event::SendSuperseded { send });
+    }
     if let Some(front) = state
         .outbox
         .front()
@@ -132,6 +137,15 @@ pub fn step(state: &State, policy: &Policy) -> Decision {
         Some(turn) => step_turn(state, policy, turn),
         None => Decision::Wait,
     }
+}
+
+/// A message about where the plan stands that had to wait, where something came after it. A change alone can wait as well.
+fn superseded(state: &State) -> Option<u64> {
+    let mut outbox = state.outbox.iter();
+    let waits = |front: &&Outgoing| front.fleeting && !front.sending && front.due.is_some();
+    let front = outbox.next().filter(waits)?;
+    let makes_up = |later: &Outgoing| later.kind != OutgoingKind::Change;
+    outbox.any(makes_up).then_some(front.send)
 }
 
 fn record(event: Event) -> Decision {
@@ -218,7 +232,7 @@ fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
             Some(why) => failed_turn(state, &why),
             None => ask_model(state, policy, turn),
         },
-        Phase::Answered(text) => end(state, EndReason::Done, text.clone()),
+        Phase::Answered(text) => end(state, EndReason::Done, deeds::told(state, turn, text)),
         Phase::Failed(why) => failed_turn(state, why),
         // The notes that it may ask for cost as well.
         Phase::TooLong(why) => stopped_by_limit(state, policy, turn)

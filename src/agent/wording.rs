@@ -308,7 +308,8 @@ pub fn in_a_line(call: &Call) -> String {
     one_line(&what, CHARS_MAX)
 }
 
-fn one_line(text: &str, chars_max: usize) -> String {
+/// A text on one line, cut where it is long.
+pub fn one_line(text: &str, chars_max: usize) -> String {
     let line = visible(&text.replace(['\n', '\t'], " "));
     match line.char_indices().nth(chars_max) {
         None => line,

@@ -11,6 +11,7 @@ mod cron_jobs;
 mod cron_killed;
 mod cron_notices;
 mod damage;
+mod deeds;
 mod fake_forge;
 mod fake_model;
 mod files;

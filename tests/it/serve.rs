@@ -3,7 +3,7 @@
 use crate::fake_model::{FakeModel, Next, calls, says};
 use crate::outlive::{keeper, running};
 use crate::program::{Program, finish};
-use crate::support::{PATIENCE, journals, records};
+use crate::support::{PATIENCE, journals, records, words};
 use journeyman::agent::event::{Event, Status};
 use journeyman::doors::whatsapp::signature::{SIGNATURE_HEADER, sign};
 use journeyman::doors::whatsapp::standin::{self, Sent, Standin, text_webhook};
@@ -158,6 +158,8 @@ impl Served {
         let heard = async {
             loop {
                 let sent = self.graph.sent.recv().await.expect("the stand-in is there");
+                let text = words(&sent.text).to_owned();
+                let sent = Sent { text, ..sent };
                 let again = sent.text.starts_with("(sent again");
                 if !again && !sent.is_courtesy() {
                     return sent;

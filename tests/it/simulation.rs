@@ -1032,6 +1032,10 @@ impl Simulation {
                     retry_at: None,
                     ..
                 } => finished = *send,
+                Event::SendSuperseded { send } => {
+                    assert_eq!(*send, finished + 1, "{}", self.history());
+                    finished = *send;
+                }
                 _ => {}
             }
         }

@@ -186,14 +186,14 @@ impl Rig {
         found.expect("it stops")
     }
 
-    /// The answer that ends the turn.
+    /// The answer that ends the turn, in the model's words.
     pub async fn answer(&mut self) -> String {
         self.until(|event| match event {
             Event::SendStarted {
                 kind: OutgoingKind::Final,
                 text,
                 ..
-            } => Some(text.clone()),
+            } => Some(words(text).to_owned()),
             _ => None,
         })
         .await
@@ -333,6 +333,20 @@ pub fn records(path: &Path) -> Vec<Record> {
     let mut records = Vec::new();
     inspect(path, &texts(), |record| records.push(record.clone())).expect("the journal is intact");
     records
+}
+
+/// An answer without what the program says of the turn below it.
+pub fn words(text: &str) -> &str {
+    let marks = [
+        "\n\n✏️ Files",
+        "\n\n✅ `",
+        "\n\n❌ `",
+        "\n\n📌 ",
+        "\n\n🔗 ",
+        "\n\n💰 ",
+    ];
+    let begins = marks.iter().filter_map(|mark| text.find(mark)).min();
+    begins.map_or(text, |at| &text[..at])
 }
 
 /// A git repository with one commit.

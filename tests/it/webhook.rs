@@ -1,6 +1,6 @@
 //! The front door: what a webhook may say, and that nothing of a bad one is lost or believed.
 
-use crate::support::{PATIENCE, make_repository};
+use crate::support::{PATIENCE, make_repository, words};
 use journeyman::agent::state::State;
 use journeyman::cli::assemble::{Assembly, assemble, project_workspace};
 use journeyman::config::{Settings, WhatsApp};
@@ -99,6 +99,8 @@ impl Front {
         let heard = async {
             loop {
                 let sent = self.graph.sent.recv().await.expect("the stand-in is there");
+                let text = words(&sent.text).to_owned();
+                let sent = Sent { text, ..sent };
                 if !sent.is_courtesy() {
                     return sent;
                 }

@@ -568,6 +568,7 @@ fn outgoing(kind: OutgoingKind, text: &str) -> Outgoing {
         repeated: false,
         again: false,
         parts: 0,
+        fleeting: false,
         held: None,
         answers: None,
     }

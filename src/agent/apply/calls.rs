@@ -1,7 +1,7 @@
 //! How the calls of a round go: probed, finished, and their results passed on once all are there.
 
 use super::messages::pass_on_steering;
-use super::outbox::say;
+use super::outbox::{say, say_progress};
 use super::{Illegal, illegal, turn};
 use crate::agent::conversation::Worth;
 use crate::agent::event::{Call, CallId, Outcome, OutgoingKind, Probe, Status};
@@ -82,6 +82,13 @@ pub(super) fn await_kept(state: &mut State, id: &CallId) -> Result<(), Illegal> 
 }
 
 pub(super) fn finish(state: &mut State, id: &CallId, outcome: &Outcome) -> Result<(), Illegal> {
+    let turn = turn(state)?;
+    let Phase::Calls(calls) = &mut turn.phase else {
+        return illegal(format!("call {id} outside of a round"));
+    };
+    if let Some(pending) = calls.iter().find(|pending| pending.call.id == *id) {
+        turn.deeds.note(&pending.call, outcome);
+    }
     let pending = pending(state, id)?;
     if let Stage::Finished(_) = pending.stage {
         return illegal(format!("call {id} ends twice"));
@@ -215,5 +222,5 @@ pub(super) fn tell_progress(state: &mut State) {
     if let Some((_, step)) = state.plan.current() {
         text.push_str(&state.texts.say("progress_now", &[("step", &step.text)]));
     }
-    say(state, OutgoingKind::Progress, text, None);
+    say_progress(state, text);
 }

@@ -4,6 +4,9 @@ use super::{Illegal, illegal};
 use crate::agent::event::{Closed, OutgoingKind, Timestamp};
 use crate::agent::state::{Held, Outgoing, Phase, Stage, State, Turn};
 
+/// Between two messages about where the plan stands.
+const PROGRESS_MS_MIN: u64 = 20_000;
+
 pub(super) fn say(state: &mut State, kind: OutgoingKind, text: String, approval: Option<String>) {
     state.sends += 1;
     state.outbox.push_back(Outgoing {
@@ -18,6 +21,7 @@ pub(super) fn say(state: &mut State, kind: OutgoingKind, text: String, approval:
         repeated: false,
         again: false,
         parts: 0,
+        fleeting: false,
         held: None,
         answers: None,
     });
@@ -37,6 +41,31 @@ pub(super) fn send_again(state: &mut State, outgoing: Outgoing) {
 pub(super) fn notice(state: &mut State, name: &str, values: &[(&str, &str)]) {
     let text = state.texts.say(name, values);
     say(state, OutgoingKind::Notice, text, None);
+}
+
+/// Where the plan stands: at most once in a while, and then as it stands last.
+pub(super) fn say_progress(state: &mut State, text: String) {
+    let again = state.progress_at.map(|at| at.plus_ms(PROGRESS_MS_MIN));
+    let now = state.now;
+    say(state, OutgoingKind::Progress, text, None);
+    if let Some(progress) = state.outbox.back_mut() {
+        progress.fleeting = true;
+        progress.due = again.filter(|again| *again > now);
+    }
+}
+
+/// A later message says it all.
+pub(super) fn supersede(state: &mut State, send: u64) -> Result<(), Illegal> {
+    let is_it = |front: &Outgoing| front.send == send && front.fleeting && !front.sending;
+    match state.outbox.front().is_some_and(is_it) {
+        true => {
+            state.outbox.pop_front();
+            Ok(())
+        }
+        false => illegal(format!(
+            "send {send} is not one that a later one makes up for"
+        )),
+    }
 }
 
 /// How an attempt to send ended.

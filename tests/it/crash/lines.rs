@@ -4,7 +4,7 @@
 
 use crate::fake_model::{FakeModel, Next, calls, says};
 use crate::program::Program;
-use crate::support::{git, journals, records};
+use crate::support::{git, journals, records, words};
 use journeyman::agent::event::{Event, OutgoingKind, Record};
 use serde_json::json;
 use std::fs;
@@ -149,7 +149,9 @@ fn check(program: &Program, context: &str) {
         })
         .collect();
     assert!(
-        finals.last().is_some_and(|text| text.ends_with("Done.")),
+        finals
+            .last()
+            .is_some_and(|text| words(text).ends_with("Done.")),
         "{context}: {finals:?}"
     );
 }

@@ -5,7 +5,7 @@ use crate::fake_forge::{Forge, TOKEN};
 use crate::fake_model::{FakeModel, Next, calls, says};
 use crate::program::Program;
 use crate::serve::Served;
-use crate::support::{git, journals, records};
+use crate::support::{git, journals, records, words};
 use journeyman::agent::event::{Event, Record};
 use journeyman::doors::whatsapp::standin::Sent;
 use serde_json::json;
@@ -156,7 +156,7 @@ impl Person {
             let no = doubt && job.happened(text, program);
             self.says(&format!("{} {code}", if no { "/deny" } else { "/approve" }));
         }
-        text == ENDING
+        words(text) == ENDING
     }
 
     /// Everything that is promised, once the last word was heard.
