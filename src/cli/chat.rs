@@ -3,12 +3,14 @@
 use super::assemble::{Assembly, assemble, fixed_workspace, model};
 use super::run::OWNER;
 use super::{CliError, Exit, block_on, log_to_stderr};
-use crate::agent::event::{Event, Inbound, Record};
+use crate::agent::event::{Answer, Event, Inbound, OutgoingKind, Record};
 use crate::config::Settings;
 use crate::doors::Seen;
-use crate::doors::terminal::{Style, activity, output};
+use crate::doors::terminal::live::{FRAME, Spinner, Streamed};
+use crate::doors::terminal::{Style, activity, harmless, output};
 use crate::hub::Hub;
 use crate::world::clock;
+use crate::world::model::Delta;
 use clap::Args;
 use rustyline::error::ReadlineError;
 use rustyline::{DefaultEditor, ExternalPrinter};
@@ -55,7 +57,7 @@ impl Chat {
                 .map_err(|error| CliError::Failed(error.to_string()))?;
             let (typed, lines) = unbounded_channel();
             let printer = start_editor(&settings, typed)?;
-            let shown = tokio::spawn(show(seen, session.clone(), printer));
+            let shown = tokio::spawn(show(seen, printer));
             let exit = converse(&hub, &mut session, lines).await;
             shutdown.cancel();
             hub.rest().await;
@@ -111,12 +113,12 @@ fn start_editor(settings: &Settings, typed: UnboundedSender<Typed>) -> Result<Pr
     let mut editor = DefaultEditor::new().map_err(failed)?;
     let history = settings.data_dir.join("chat_history");
     let _ = editor.load_history(&history); // there is none at first
-    let print: Print = match io::stdout().is_terminal() && io::stdin().is_terminal() {
-        true => {
-            let mut printer = editor.create_external_printer().map_err(failed)?;
-            Box::new(move |text| drop(printer.print(format!("{text}\n"))))
-        }
-        false => Box::new(|text| println!("{text}")),
+    let is_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    // A dumb terminal has no line to print above: there, one line follows the other.
+    let printer = is_terminal.then(|| editor.create_external_printer().ok());
+    let print: Print = match printer.flatten() {
+        Some(mut printer) => Box::new(move |text| drop(printer.print(format!("{text}\n")))),
+        None => Box::new(|text| println!("{text}")),
     };
     thread::spawn(move || {
         loop {
@@ -138,29 +140,119 @@ fn start_editor(settings: &Settings, typed: UnboundedSender<Typed>) -> Result<Pr
     Ok(print)
 }
 
-async fn show(mut seen: UnboundedReceiver<Seen>, _first: String, mut print: Print) {
+/// What the terminal shows, above the line that is being edited.
+struct Screen {
+    print: Print,
+    style: Style,
+    streamed: Streamed,
+    spinner: Spinner,
+}
+
+async fn show(mut seen: UnboundedReceiver<Seen>, print: Print) {
     let style = Style::of(&io::stdout());
-    while let Some(seen) = seen.recv().await {
-        match seen {
-            Seen::Recorded { chat, record, .. } if chat == CHAT => {
-                if let Some(text) = line(&record, style) {
-                    print(text);
-                }
-            }
-            Seen::Stopped { why, .. } => print(format!("⚠️ {why}")),
-            Seen::Shown { delta, .. } => {
-                if let Some(lines) = output(&delta) {
-                    print(style.dim(lines));
-                }
-            }
-            Seen::Recorded { .. } => {}
+    let mut screen = Screen {
+        print,
+        style,
+        streamed: Streamed::default(),
+        spinner: Spinner::new(style),
+    };
+    loop {
+        let moves = screen.spinner.moves();
+        tokio::select! {
+            biased;
+            seen = seen.recv() => match seen {
+                Some(seen) => screen.take(&seen),
+                None => return,
+            },
+            () = tokio::time::sleep(FRAME), if moves => screen.turn(),
         }
     }
 }
 
-fn line(record: &Record, style: Style) -> Option<String> {
-    match &record.event {
-        Event::SendStarted { text, .. } => Some(style.message(text)),
-        event => activity(event).map(|line| style.dim(&line)),
+impl Screen {
+    fn take(&mut self, seen: &Seen) {
+        match seen {
+            Seen::Recorded { chat, record, .. } if chat == CHAT => self.record(record),
+            Seen::Recorded { .. } => {}
+            Seen::Stopped { why, .. } => self.say(&format!("⚠️ {why}")),
+            Seen::Shown { delta, .. } => self.live(delta),
+        }
+    }
+
+    fn live(&mut self, delta: &Delta) {
+        match delta {
+            Delta::Text(piece) => {
+                if let Some(lines) = self.streamed.take(piece) {
+                    self.say(&harmless(&lines));
+                }
+            }
+            Delta::Restart => {
+                if self.streamed.forget() {
+                    self.say(&self.style.dim("(the answer begins again)"));
+                }
+            }
+            Delta::Output(_) | Delta::Waiting { .. } => {
+                if let Some(lines) = output(delta) {
+                    self.say(&self.style.dim(lines));
+                }
+            }
+        }
+    }
+
+    fn record(&mut self, record: &Record) {
+        self.spinner.note(&record.event);
+        match &record.event {
+            Event::ModelAsked { .. } | Event::ToolStarted { .. } => self.turn(),
+            Event::ModelAnswered { answer, .. } => {
+                if let Some(rest) = self.streamed.end() {
+                    self.say(&harmless(&rest));
+                }
+                if !answer.calls.is_empty() {
+                    self.tell_calls(record, answer);
+                }
+            }
+            Event::SendStarted { text, .. } => {
+                let rest = match record.event {
+                    Event::SendStarted {
+                        kind: OutgoingKind::Final,
+                        ..
+                    } => self.streamed.rest_of(text),
+                    _ => text,
+                };
+                if !rest.is_empty() {
+                    self.say(&self.style.message(rest));
+                }
+            }
+            event => {
+                if let Some(line) = activity(event) {
+                    self.say(&self.style.dim(&line));
+                }
+            }
+        }
+    }
+
+    /// What is called; a remark before it was shown while it was written, where that could be seen.
+    fn tell_calls(&mut self, record: &Record, answer: &Answer) {
+        let Some(lines) = activity(&record.event) else {
+            return;
+        };
+        let remark = answer.text.trim();
+        let was_shown = self.streamed.forget();
+        let lines = match lines.strip_prefix(remark) {
+            Some(calls) if was_shown => calls.trim_start(),
+            Some(_) | None => &lines,
+        };
+        self.say(&self.style.dim(lines));
+    }
+
+    fn turn(&mut self) {
+        if let Some(frame) = self.spinner.next_frame() {
+            (self.print)(frame);
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        let text = self.spinner.over(text, false);
+        (self.print)(text);
     }
 }

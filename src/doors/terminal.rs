@@ -1,5 +1,8 @@
 //! How a session looks in a terminal: lines for people, colours only where they are wanted.
 
+/// What moves.
+pub mod live;
+
 use crate::agent::event::{Event, OutgoingKind};
 use crate::world::model::Delta;
 use std::io::IsTerminal;

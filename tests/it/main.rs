@@ -37,6 +37,7 @@ mod resume;
 mod serve;
 mod simulation;
 mod support;
+mod terminal;
 mod tidy;
 mod tools;
 mod trust;
