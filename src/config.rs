@@ -10,10 +10,11 @@ mod services;
 /// Where variables are found.
 mod sources;
 
+use crate::agent::language::Language;
 use crate::agent::limits::{self, Limits};
 use crate::agent::mask::Masks;
 use crate::agent::step::{Policy, Resume};
-use crate::agent::texts::{self, Texts};
+use crate::agent::texts::Catalogues;
 use crate::doors::whatsapp::sending::Template;
 use crate::gate::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 use crate::world::confine::{Mode, Own, ProcessLimits, Sandbox, Wanted};
@@ -102,7 +103,7 @@ pub struct Settings {
     pub file: FileSettings,
     pub limits: Limits,
     pub models: Models,
-    pub texts: Texts,
+    pub texts: Catalogues,
     /// Every variable, for `doctor`.
     pub shown: Vec<Shown>,
 }
@@ -194,6 +195,16 @@ impl Settings {
         let http_clients = http_clients(&mut sources)?;
         let transcription = transcription(&mut sources, model.as_ref())?;
         let github = github(&mut sources)?;
+        let mut texts = Catalogues::built_in();
+        texts.wanted = sources.parsed(
+            "AGENT_LANG",
+            "",
+            "en or es, or nothing",
+            |code| match code {
+                "" => Some(None),
+                code => Language::named(code).map(Some),
+            },
+        )?;
         let shown = std::mem::take(&mut sources.shown);
         Ok(Self {
             data_dir,
@@ -209,8 +220,7 @@ impl Settings {
             file: file_settings(&home.folder)?,
             limits: limits(&home.folder)?,
             models: Models::load(&home.folder)?,
-            texts: Texts::parse(texts::ENGLISH)
-                .expect("BUG: the compiled-in catalogue parses, a test says so"),
+            texts,
             shown,
             home: home.folder,
         })
@@ -244,8 +254,7 @@ impl Settings {
             limits: limits(&nowhere).expect("BUG: the compiled-in limits parse, a test says so"),
             models: Models::load(&nowhere)
                 .expect("BUG: the compiled-in models parse, a test says so"),
-            texts: Texts::parse(texts::ENGLISH)
-                .expect("BUG: the compiled-in catalogue parses, a test says so"),
+            texts: Catalogues::built_in(),
             shown: Vec::new(),
         }
     }

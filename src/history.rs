@@ -3,12 +3,11 @@
 use crate::agent::apply::apply;
 use crate::agent::event::{Event, Record};
 use crate::agent::state::State;
-use crate::agent::texts::Texts;
+use crate::agent::texts::Catalogues;
 use crate::world::clock;
 use crate::world::journal::salvage::{self, Tail};
 use crate::world::journal::{self, Journal, JournalError};
 use std::path::Path;
-use std::sync::Arc;
 
 /// A journal, folded as far as it is good.
 pub struct Past {
@@ -35,7 +34,7 @@ impl Past {
 /// What is wrong with the journal, and at which line.
 pub fn load(
     path: &Path,
-    texts: &Arc<Texts>,
+    texts: &Catalogues,
     mut each: impl FnMut(&Record),
 ) -> Result<(State, Journal), JournalError> {
     let mut state: Option<State> = None;
@@ -55,7 +54,7 @@ pub fn load(
 /// As [`load`].
 pub fn inspect(
     path: &Path,
-    texts: &Arc<Texts>,
+    texts: &Catalogues,
     each: impl FnMut(&Record),
 ) -> Result<(State, journal::End), JournalError> {
     let past = good_part(path, texts, each)?;
@@ -71,7 +70,7 @@ pub fn inspect(
 /// Where the first line is damaged already, or the file cannot be read.
 pub fn good_part(
     path: &Path,
-    texts: &Arc<Texts>,
+    texts: &Catalogues,
     mut each: impl FnMut(&Record),
 ) -> Result<Past, JournalError> {
     walk(path, texts, |_, record| each(record))
@@ -83,7 +82,7 @@ pub fn good_part(
 /// As [`good_part`].
 pub fn walk(
     path: &Path,
-    texts: &Arc<Texts>,
+    texts: &Catalogues,
     mut each: impl FnMut(Option<&State>, &Record),
 ) -> Result<Past, JournalError> {
     let mut state = None;
@@ -109,7 +108,7 @@ pub fn walk(
 ///
 /// # Errors
 /// As [`good_part`]; where the files cannot be written, nothing is changed.
-pub fn keep_good_part(path: &Path, texts: &Arc<Texts>) -> Result<Option<Tail>, JournalError> {
+pub fn keep_good_part(path: &Path, texts: &Catalogues) -> Result<Option<Tail>, JournalError> {
     let past = good_part(path, texts, |_| {})?;
     let Some(what) = past.damage else {
         return Ok(None);
@@ -126,11 +125,11 @@ pub fn keep_good_part(path: &Path, texts: &Arc<Texts>) -> Result<Option<Tail>, J
     Ok(Some(tail))
 }
 
-fn fold(state: &mut Option<State>, record: &Record, texts: &Arc<Texts>) -> Result<(), String> {
+fn fold(state: &mut Option<State>, record: &Record, texts: &Catalogues) -> Result<(), String> {
     match state {
         Some(state) => apply(state, record).map_err(|error| error.to_string()),
         None => {
-            *state = State::begin(record, texts.clone());
+            *state = State::begin(record, texts);
             state
                 .is_some()
                 .then_some(())

@@ -21,9 +21,10 @@ use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{
     CallId, Event, Inbound, OpenQuestion, Opening, Record, Scheduled, WorkspaceRef,
 };
+use crate::agent::language::Language;
 use crate::agent::prompt;
 use crate::agent::state::State;
-use crate::agent::texts::Texts;
+use crate::agent::texts::{Catalogues, Texts};
 use crate::agent::wording;
 use crate::agent::worktrees;
 use crate::doors;
@@ -98,7 +99,7 @@ struct Opened {
 /// The sessions of one data folder.
 pub struct Hub {
     surface: Surface,
-    texts: Arc<Texts>,
+    texts: Catalogues,
     sessions_dir: PathBuf,
     workspace: PickWorkspace,
     awake: Mutex<HashMap<String, mpsc::Sender<Delivery>>>,
@@ -112,7 +113,7 @@ impl Hub {
     /// [`DeliverError::Read`] where the data folder cannot be made.
     pub fn new(
         surface: Surface,
-        texts: Arc<Texts>,
+        texts: Catalogues,
         data_dir: &Path,
         workspace: PickWorkspace,
     ) -> Result<Arc<Self>, DeliverError> {
@@ -205,7 +206,7 @@ impl Hub {
     /// [`DeliverError`] where the workspace or the journal cannot be opened.
     pub async fn start(self: &Arc<Self>, chat: &str, owner: &str) -> Result<String, DeliverError> {
         let _lane = self.lane(chat).lock().await;
-        self.open_known(chat, owner)
+        self.open_known(chat, owner, "")
     }
 
     /// Brings a scheduled message to the session of its slot, which is made where it is not there. Any number of times:
@@ -232,7 +233,9 @@ impl Hub {
             let nowhere = || None;
             let scheduled = Some(Box::new(scheduled.clone()));
             let name = session.to_owned();
-            let opened = self.open_session_as(name, chat, &message.from, &nowhere, scheduled);
+            let language = self.language(chat, &message.text);
+            let opened =
+                self.open_session_as(name, chat, &message.from, language, &nowhere, scheduled);
             self.known(opened?)?;
         }
         let answer = self.hand_over(session, message)?;
@@ -251,7 +254,7 @@ impl Hub {
         let (ack, answer) = oneshot::channel();
         let session = {
             let _lane = self.lane(chat).lock().await;
-            let opened = self.open_session(chat, &message.from)?;
+            let opened = self.open_session(chat, &message.from, &message.text)?;
             let delivery = Delivery {
                 message,
                 ack,
@@ -360,7 +363,8 @@ impl Hub {
         match command::read(&message.text) {
             Said::Command(ChatCommand::Start(objective)) => {
                 message.text = objective.to_owned();
-                return Ok((self.open_known(chat, &message.from)?, message));
+                let session = self.open_known(chat, &message.from, &message.text)?;
+                return Ok((session, message));
             }
             // Somebody else's session is none at all.
             Said::Command(ChatCommand::Resume {
@@ -408,7 +412,7 @@ impl Hub {
             }
             (Some(session), _) => session,
             (None, Some(session)) => session.clone(),
-            (None, None) => self.open_known(chat, &message.from)?,
+            (None, None) => self.open_known(chat, &message.from, &message.text)?,
         };
         message.elsewhere = self.questions_of(asking.iter().filter(|other| **other != session));
         Ok((session, message))
@@ -465,8 +469,8 @@ impl Hub {
     }
 
     /// A new session that the chat's next message will find.
-    fn open_known(&self, chat: &str, owner: &str) -> Result<String, DeliverError> {
-        self.known(self.open_session(chat, owner)?)
+    fn open_known(&self, chat: &str, owner: &str, text: &str) -> Result<String, DeliverError> {
+        self.known(self.open_session(chat, owner, text)?)
     }
 
     fn known(&self, opened: Opened) -> Result<String, DeliverError> {
@@ -481,10 +485,12 @@ impl Hub {
         Ok(opened.session)
     }
 
-    fn open_session(&self, chat: &str, owner: &str) -> Result<Opened, DeliverError> {
+    /// `text`: what its first message says, as far as there is one.
+    fn open_session(&self, chat: &str, owner: &str, text: &str) -> Result<Opened, DeliverError> {
         // Where nobody remembers, the settings say.
         let last = || self.surface.store.last_workspace(chat).ok().flatten();
-        self.open_session_as(clock::session_id(), chat, owner, &last, None)
+        let language = self.language(chat, text);
+        self.open_session_as(clock::session_id(), chat, owner, language, &last, None)
     }
 
     fn open_session_as(
@@ -492,6 +498,7 @@ impl Hub {
         session: String,
         chat: &str,
         owner: &str,
+        language: Language,
         last: &dyn Fn() -> Option<String>,
         scheduled: Option<Box<Scheduled>>,
     ) -> Result<Opened, DeliverError> {
@@ -517,6 +524,7 @@ impl Hub {
             brief: Some(brief),
             scheduled,
             worktrees: isolates.then(|| session.clone()),
+            language,
             fork: None,
         };
         let path = self.path(&session);
@@ -525,8 +533,8 @@ impl Hub {
             clock::now(),
             Event::SessionStarted(Box::new(opening)),
         )?;
-        let state = State::begin(&first, self.texts.clone())
-            .expect("BUG: the first line opens the session");
+        let state =
+            State::begin(&first, &self.texts).expect("BUG: the first line opens the session");
         self.surface.observers.recorded(&state.opening, &first);
         Ok(Opened {
             session,
@@ -534,6 +542,19 @@ impl Hub {
             journal,
             first,
         })
+    }
+
+    /// What a chat hears that no session says.
+    pub fn texts_for(&self, chat: &str) -> &Texts {
+        self.texts.speaking(self.language(chat, ""))
+    }
+
+    /// As the settings say, else as the person writes, else as the chat's last session spoke.
+    fn language(&self, chat: &str, text: &str) -> Language {
+        // A database that cannot be read does not keep anybody from being answered.
+        let last = || self.surface.store.last_language(chat).ok().flatten();
+        let said = || Language::of(text).or_else(last);
+        self.texts.wanted.or_else(said).unwrap_or_default()
     }
 
     /// Whether the chat's sessions leave the person's folders alone. Who sits at a terminal works in the folder there.

@@ -40,7 +40,7 @@ use calls::{await_kept, finish, pending, probed, see_tree, warn};
 use compaction::{ask_summary, compact, give_summary, too_long};
 use damage::{Lost, lose_tail, tell_chain};
 use messages::{approve, cancel, expire, pass_on_steering, refuse, resume, take_message};
-use outbox::{Attempt, finish_send, notice, say, supersede};
+use outbox::{Attempt, ask, finish_send, notice, say, supersede};
 use thiserror::Error;
 
 /// An event that cannot have happened in this state.
@@ -189,15 +189,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
                 asked_in: Vec::new(),
                 in_doubt,
             });
-            say(
-                state,
-                OutgoingKind::Question,
-                question.clone(),
-                Some(approval.clone()),
-            );
-            if let Some(question) = state.outbox.back_mut() {
-                question.always = pattern.is_some();
-            }
+            ask(state, question.clone(), approval, pattern.is_some());
             cron::remind_later(state, Some(*expires_at));
             Ok(())
         }
@@ -207,7 +199,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
                 return illegal(format!("call {call} asks twice"));
             };
             pending.stage = Stage::Listening;
-            say(state, OutgoingKind::Question, question.clone(), None);
+            say(state, OutgoingKind::Question, question.clone());
             cron::remind_later(state, None);
             Ok(())
         }
@@ -414,7 +406,7 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
         Phase::Answered(final_text(state, answer))
     } else {
         // The person said something meanwhile: this was not the end.
-        say(state, OutgoingKind::Progress, answer.text.clone(), None);
+        say(state, OutgoingKind::Progress, answer.text.clone());
         pass_on_steering(state);
         Phase::Ready
     };
@@ -527,7 +519,7 @@ fn end_turn(state: &mut State, reason: EndReason, text: &str) -> Result<(), Ille
     state.last_turn = turn.spend;
     state.turn = None;
     state.last_end = Some(reason);
-    say(state, OutgoingKind::Final, text.to_owned(), None);
+    say(state, OutgoingKind::Final, text.to_owned());
     if let Some(last) = state.outbox.back_mut() {
         last.answers = began;
     }

@@ -20,6 +20,8 @@ pub mod deeds;
 pub mod event;
 /// A session from another one's past.
 pub mod fork;
+/// Which language the chat speaks.
+pub mod language;
 /// When a turn must pause.
 pub mod limits;
 /// Calls that repeat without progress.
@@ -46,7 +48,7 @@ pub mod replay;
 pub mod state;
 /// What to do next.
 pub mod step;
-/// The catalogue of chat texts.
+/// The catalogues of chat texts.
 pub mod texts;
 /// What is trusted, in words.
 pub mod trust;

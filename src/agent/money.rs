@@ -103,14 +103,17 @@ pub fn report(state: &State, policy: &Policy) -> String {
     );
     let limits = &policy.limits;
     let set = [
-        ("turn", limits.turn_cents_max),
-        ("session", limits.session_cents_max),
-        ("month", limits.month_cents_max),
+        ("cost_limit_turn", limits.turn_cents_max),
+        ("cost_limit_session", limits.session_cents_max),
+        ("cost_limit_month", limits.month_cents_max),
     ];
     let set: Vec<String> = set
         .iter()
         .filter(|(_, cents)| *cents > 0)
-        .map(|(name, cents)| format!("{name} {}", dollars(micros(*cents))))
+        .map(|(name, cents)| {
+            let max = dollars(micros(*cents));
+            state.texts.say(name, &[("max", &max)])
+        })
         .collect();
     let limits = match set.is_empty() {
         true => String::new(),

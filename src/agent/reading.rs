@@ -448,11 +448,11 @@ fn approve(state: &State, message: &Inbound, code: &str, always: bool) -> Event 
         (false, _) => given(None),
         (true, Some(pattern)) => given(Some(pattern.clone())),
         (true, None) => {
-            let why = "it cannot be granted as one program and subcommand";
+            let why = say(state, "always_no_pattern", &[]);
             command(
                 message,
                 "approve",
-                say(state, "always_refused", &[("why", why)]),
+                say(state, "always_refused", &[("why", &why)]),
             )
         }
     }
@@ -503,7 +503,10 @@ fn no_question(state: &State, code: &str) -> String {
 pub fn short_status(state: &State, policy: &Policy) -> String {
     let Some(turn) = &state.turn else {
         return match state.last_end {
-            Some(reason) => say(state, "status_idle", &[("reason", reason.word())]),
+            Some(reason) => {
+                let reason = wording::ended(&state.texts, reason);
+                say(state, "status_idle", &[("reason", &reason)])
+            }
             None => say(state, "status_fresh", &[]),
         };
     };

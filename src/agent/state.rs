@@ -14,7 +14,7 @@ use crate::agent::loops::{Loops, Sight};
 use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::plan::Plan;
 use crate::agent::quotes::Said;
-use crate::agent::texts::Texts;
+use crate::agent::texts::{Catalogues, Texts};
 use crate::agent::trust::TrustWish;
 use crate::agent::undelivered::Deliveries;
 use crate::agent::worktrees::Worktrees;
@@ -239,10 +239,10 @@ pub struct Outgoing {
     pub send: u64,
     pub kind: OutgoingKind,
     pub text: String,
-    /// The code of the question, for buttons.
+    /// The code of the question.
     pub approval: Option<String>,
-    /// Whether *always this session* can be offered with it.
-    pub always: bool,
+    /// What it can be answered with, for channels that have buttons.
+    pub buttons: Vec<Button>,
     pub sending: bool,
     /// Times that it failed.
     pub attempts: u32,
@@ -269,6 +269,13 @@ pub struct Held {
     pub heard: Option<Timestamp>,
 }
 
+/// A button: the command that it stands for, and what is written on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Button {
+    pub command: String,
+    pub title: String,
+}
+
 impl Outgoing {
     /// Puts it back into the queue as one that may have gone out; `mark` goes before its text, once.
     pub fn repeat(&mut self, mark: &str) {
@@ -283,7 +290,7 @@ impl Outgoing {
 
 impl State {
     /// The state after a journal's first line; `None` where that line does not open a session.
-    pub fn begin(first: &Record, texts: Arc<Texts>) -> Option<Self> {
+    pub fn begin(first: &Record, catalogues: &Catalogues) -> Option<Self> {
         let Event::SessionStarted(opening) = &first.event else {
             return None;
         };
@@ -303,7 +310,7 @@ impl State {
             moving: None,
             left: BTreeMap::new(),
             opening: Arc::new((**opening).clone()),
-            texts,
+            texts: catalogues.speaking(opening.language).clone(),
             seq: first.seq,
             head: first.hash.clone(),
             started_at: first.at,

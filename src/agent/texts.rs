@@ -1,6 +1,8 @@
-//! What the chat says: a catalogue of named texts with `{placeholders}`. Text lives under `prompts/`, never in code.
+//! What the chat says: catalogues of named texts with `{placeholders}`. Text lives under `prompts/`, never in code.
 
+use crate::agent::language::Language;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One language's catalogue.
 #[derive(Debug, Clone)]
@@ -8,8 +10,42 @@ pub struct Texts {
     texts: BTreeMap<String, String>,
 }
 
-/// The catalogue that is compiled in.
+/// The catalogues that are compiled in.
 pub const ENGLISH: &str = include_str!("../../prompts/chat.en.toml");
+pub const SPANISH: &str = include_str!("../../prompts/chat.es.toml");
+
+/// The catalogue of every language.
+#[derive(Debug, Clone)]
+pub struct Catalogues {
+    /// What every chat is spoken to in; `None`: the language of the person's first message.
+    pub wanted: Option<Language>,
+    english: Arc<Texts>,
+    spanish: Arc<Texts>,
+}
+
+impl Catalogues {
+    /// Reads them; the error names what is wrong.
+    pub fn parse(english: &str, spanish: &str) -> Result<Self, toml::de::Error> {
+        Ok(Self {
+            wanted: None,
+            english: Arc::new(Texts::parse(english)?),
+            spanish: Arc::new(Texts::parse(spanish)?),
+        })
+    }
+
+    /// Those that are compiled in.
+    pub fn built_in() -> Self {
+        Self::parse(ENGLISH, SPANISH)
+            .expect("BUG: the compiled-in catalogues parse, a test says so")
+    }
+
+    pub fn speaking(&self, language: Language) -> &Arc<Texts> {
+        match language {
+            Language::English => &self.english,
+            Language::Spanish => &self.spanish,
+        }
+    }
+}
 
 impl Texts {
     /// Reads a catalogue; the error names what is wrong with it.
@@ -61,6 +97,7 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn fills_once_and_leaves_unknown_placeholders() {
@@ -71,8 +108,72 @@ mod tests {
         assert_eq!(fill("{ {a}", &[("a", "1")]), "{ 1");
     }
 
+    fn placeholders(text: &str) -> BTreeSet<&str> {
+        let parts = text.split('{').skip(1);
+        let names = parts.filter_map(|part| Some(part.split_once('}')?.0));
+        names
+            .filter(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+            .collect()
+    }
+
+    /// Also that they parse.
     #[test]
-    fn the_compiled_in_catalogue_parses() {
-        assert!(Texts::parse(ENGLISH).is_ok());
+    fn every_language_says_the_same_with_the_same_placeholders() {
+        let (english, spanish) = (
+            Texts::parse(ENGLISH).unwrap(),
+            Texts::parse(SPANISH).unwrap(),
+        );
+        let keys = |texts: &Texts| texts.texts.keys().cloned().collect::<BTreeSet<_>>();
+        let differ: Vec<_> = keys(&english)
+            .symmetric_difference(&keys(&spanish))
+            .cloned()
+            .collect();
+        assert!(differ.is_empty(), "only in one catalogue: {differ:?}");
+        for (name, text) in &english.texts {
+            assert_eq!(
+                placeholders(text),
+                placeholders(&spanish.texts[name]),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_model_reads_is_english_in_every_language() {
+        let (english, spanish) = (
+            Texts::parse(ENGLISH).unwrap(),
+            Texts::parse(SPANISH).unwrap(),
+        );
+        let for_model = english
+            .texts
+            .iter()
+            .filter(|(name, _)| name.ends_with("_model"));
+        for (name, text) in for_model {
+            assert_eq!(*text, spanish.texts[name], "{name}");
+        }
+    }
+
+    #[test]
+    fn the_commands_in_the_help_are_the_same_in_every_language() {
+        let commands = |catalogue: &str| {
+            let help = Texts::parse(catalogue).unwrap().say("help", &[]);
+            let words =
+                help.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ',' | ';' | '.'));
+            words
+                .filter(|word| word.starts_with('/'))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(commands(ENGLISH), commands(SPANISH));
+    }
+
+    #[test]
+    fn titles_of_buttons_are_as_short_as_whatsapp_wants_them() {
+        for catalogue in [ENGLISH, SPANISH] {
+            for (name, title) in Texts::parse(catalogue).unwrap().texts {
+                let too_long = name.starts_with("button_") && title.chars().count() > 20;
+                assert!(!too_long, "{name} is {title:?}");
+            }
+        }
     }
 }

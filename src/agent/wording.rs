@@ -8,7 +8,9 @@ mod trust;
 pub use cron::{cron_answer, cron_fires, reminder};
 pub use trust::{trust_answer, trust_items};
 
-use crate::agent::event::{By, Call, CallId, Event, Outcome, Probe, Status, Via, WorkspaceRef};
+use crate::agent::event::{
+    By, Call, CallId, EndReason, Event, Outcome, Probe, Status, Via, WorkspaceRef,
+};
 use crate::agent::loops::{Found, Pattern};
 use crate::agent::state::{Stage, State};
 use crate::agent::step::Policy;
@@ -36,6 +38,17 @@ pub fn configuration() -> By {
         via: Via::Flag,
         message: None,
     }
+}
+
+/// How a turn ended, for the person.
+pub fn ended(texts: &Texts, reason: EndReason) -> String {
+    let name = match reason {
+        EndReason::Done => "ended_done",
+        EndReason::Failed => "ended_failed",
+        EndReason::Limit => "ended_limit",
+        EndReason::Cancelled => "ended_cancelled",
+    };
+    texts.say(name, &[])
 }
 
 /// Where the session works, for the person: with the branch, where that is not the person's own folder.
@@ -223,7 +236,7 @@ pub fn approval_question(
         true => &workspace.path,
         false => &workspace.name,
     };
-    let what = what_would_run(call, verdict);
+    let what = what_would_run(&state.texts, call, verdict);
     let pattern = verdict.pattern.as_ref().filter(|_| !in_doubt);
     let always = match pattern {
         Some(pattern) => state.texts.say(
@@ -272,7 +285,7 @@ fn what_is_known(state: &State, call: &Call) -> (String, String) {
 }
 
 /// The whole command, or the whole call, never cut.
-fn what_would_run(call: &Call, verdict: &Verdict) -> String {
+fn what_would_run(texts: &Texts, call: &Call, verdict: &Verdict) -> String {
     if verdict.commands.is_empty() {
         return quoted(&format!("{} {}", call.tool, call.arguments));
     }
@@ -282,10 +295,7 @@ fn what_would_run(call: &Call, verdict: &Verdict) -> String {
         .and_then(|command| command.as_str())
     {
         Some(command) if arguments.get("background") == Some(&true.into()) => {
-            format!(
-                "{}\nin the background: it goes on after my answer",
-                quoted(command)
-            )
+            texts.say("in_background", &[("command", &quoted(command))])
         }
         Some(command) => quoted(command),
         None => quoted(&format!(

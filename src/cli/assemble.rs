@@ -95,7 +95,7 @@ pub fn assemble(
         isolation: settings.file.worktree,
         shutdown: shutdown.clone(),
     };
-    let texts = Arc::new(settings.texts.clone());
+    let texts = settings.texts.clone();
     let hub = Hub::new(surface, texts, data_dir, workspace)
         .map_err(|error| CliError::Failed(error.to_string()))?;
     if settings.limits.month_cents_max > 0 {

@@ -2,14 +2,13 @@
 
 use super::find::{journal, journals};
 use super::{CliError, Exit};
-use crate::agent::texts::Texts;
+use crate::agent::texts::Catalogues;
 use crate::config::Settings;
 use crate::history::good_part;
 use crate::world::journal::JournalError;
 use clap::Subcommand;
 use serde::Serialize;
 use std::path::Path;
-use std::sync::Arc;
 
 #[derive(Debug, Subcommand)]
 pub enum Audit {
@@ -48,8 +47,8 @@ impl Audit {
             Some(session) => vec![journal(&settings.data_dir, &session)?],
             None => journals(&settings.data_dir)?,
         };
-        let texts = Arc::new(settings.texts.clone());
-        let findings: Vec<Finding> = paths.iter().map(|path| verify(path, &texts)).collect();
+        let texts = &settings.texts;
+        let findings: Vec<Finding> = paths.iter().map(|path| verify(path, texts)).collect();
         let intact = findings.iter().filter(|finding| finding.verifies).count();
         if json {
             let text = serde_json::to_string_pretty(&findings)
@@ -68,7 +67,7 @@ impl Audit {
 }
 
 /// Reads a journal to its end, or to the first damage.
-pub fn verify(path: &Path, texts: &Arc<Texts>) -> Finding {
+pub fn verify(path: &Path, texts: &Catalogues) -> Finding {
     let session = path
         .file_stem()
         .unwrap_or_default()

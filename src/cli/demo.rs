@@ -6,7 +6,7 @@
 use super::assemble::{Assembly, assemble, project_workspace};
 use super::{CliError, Exit, audit, block_on_for_many, log_to_stderr, serve};
 use crate::agent::event::{CallId, EndReason, Event, OutgoingKind};
-use crate::agent::texts::Texts;
+use crate::agent::texts::Catalogues;
 use crate::config::{Settings, WhatsApp};
 use crate::doors::Seen;
 use crate::doors::terminal::{Style, activity};
@@ -367,9 +367,7 @@ fn read_lines() -> UnboundedReceiver<String> {
 /// What is left to look at.
 fn epilogue(folder: TempDir) -> Result<(), CliError> {
     let folder = folder.keep();
-    let texts = Arc::new(
-        Texts::parse(crate::agent::texts::ENGLISH).expect("BUG: the compiled-in catalogue parses"),
-    );
+    let texts = Catalogues::built_in();
     println!();
     for path in super::find::journals(&folder.join("data"))? {
         println!("Journal: {}", path.display());

@@ -13,7 +13,6 @@ use crate::world::journal::Journal;
 use crate::world::lock::DataLock;
 use clap::Args;
 use std::path::Path;
-use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(
@@ -74,7 +73,7 @@ impl Fork {
 
     /// The state that the fork starts from.
     fn past(&self, path: &Path, settings: &Settings) -> Result<State, CliError> {
-        let texts = Arc::new(settings.texts.clone());
+        let texts = &settings.texts;
         let wanted = self.at.unwrap_or(u64::MAX);
         let (mut points, mut found) = (Points::default(), None);
         let mut look = |state: &State| {
@@ -91,7 +90,7 @@ impl Fork {
                 seq => points.after = points.after.or(Some(seq)),
             }
         };
-        let past: Past = walk(path, &texts, |before, _| {
+        let past: Past = walk(path, texts, |before, _| {
             if let Some(state) = before {
                 look(state);
             }

@@ -13,7 +13,6 @@ use crate::world::journal::FORMAT;
 use clap::Args;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(
@@ -100,8 +99,8 @@ fn replay(path: &Path, settings: &Settings) -> Result<Report, CliError> {
     let mut today = Today::new(policy, settings.gate(false)?);
     let mut report = Report::default();
     let mut before = None;
-    let texts = Arc::new(settings.texts.clone());
-    let past = walk(path, &texts, |state, record| {
+    let texts = &settings.texts;
+    let past = walk(path, texts, |state, record| {
         report.lines = record.seq;
         match (state, &before) {
             (Some(state), Some(before)) if report.difference.is_none() => {

@@ -4,14 +4,13 @@ use super::assemble::{assemble, fixed_workspace, model};
 use super::run::{Attendant, Doubt, How, failed, leave, read_line};
 use super::{CliError, Exit, block_on, find, log_to_stderr};
 use crate::agent::state::State;
-use crate::agent::texts::Texts;
+use crate::agent::texts::Catalogues;
 use crate::config::Settings;
 use crate::gate::{Reply, read_reply};
 use crate::history::{good_part, keep_good_part};
 use clap::Args;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(
@@ -51,8 +50,8 @@ impl Resume {
             let assembly = assemble(&settings, model, workspace)?;
             let session = find::session(&settings.data_dir, &self.session)?;
             let path = find::journal(&settings.data_dir, &session)?;
-            let texts = Arc::new(settings.texts.clone());
-            let state = mended(&path, &texts, self.from_good_prefix).await?;
+            let texts = &settings.texts;
+            let state = mended(&path, texts, self.from_good_prefix).await?;
             assembly.hub.index().map_err(failed)?;
             let mut seen = assembly.hub.surface().observers.watch();
             let attendant = Attendant::new(
@@ -71,7 +70,7 @@ impl Resume {
 }
 
 /// A damaged journal goes on from its good part only where the person says so, by the flag or at the terminal.
-async fn mended(path: &Path, texts: &Arc<Texts>, agreed: bool) -> Result<State, CliError> {
+async fn mended(path: &Path, texts: &Catalogues, agreed: bool) -> Result<State, CliError> {
     let past = good_part(path, texts, |_| {}).map_err(failed)?;
     let Some(damage) = past.error(path) else {
         return Ok(past.state);

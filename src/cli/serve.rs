@@ -59,7 +59,7 @@ pub async fn serve(
     hub.recover()
         .map_err(|error| CliError::Failed(error.to_string()))?;
     tokio::spawn(hub.clone().sweep());
-    tokio::spawn(Ticker::new(hub.clone(), settings.texts.clone()).run());
+    tokio::spawn(Ticker::new(hub.clone()).run());
     let router = server::router(hub.clone(), settings.whatsapp.clone())
         .merge(http::router(hub.clone(), settings.http_clients.clone()));
     let terms = Terms::new(settings.limits.body_bytes_max);

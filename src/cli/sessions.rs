@@ -3,7 +3,7 @@
 use super::find::{journal, journals};
 use super::{CliError, Exit};
 use crate::agent::event::{Event, Record};
-use crate::agent::texts::Texts;
+use crate::agent::texts::Catalogues;
 use crate::config::Settings;
 use crate::history::{good_part, inspect};
 use crate::hub::index;
@@ -13,7 +13,6 @@ use crate::world::store::{self, SessionRow, Store};
 use clap::{Args, Subcommand};
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 #[derive(Debug, Args)]
 pub struct Sessions {
@@ -40,10 +39,10 @@ pub enum Index {
 impl Sessions {
     /// From the journals themselves: they are the truth, and the database may belong to a running server.
     pub fn run(self, settings: &Settings) -> Result<Exit, CliError> {
-        let texts = Arc::new(settings.texts.clone());
+        let texts = &settings.texts;
         let mut rows = Vec::new();
         for path in journals(&settings.data_dir)? {
-            match row(&path, &texts) {
+            match row(&path, texts) {
                 Ok(row) => rows.push(row),
                 Err(error) => eprintln!("journeyman: {error}"),
             }
@@ -82,7 +81,7 @@ impl Sessions {
     }
 }
 
-fn row(path: &Path, texts: &Arc<Texts>) -> Result<SessionRow, JournalError> {
+fn row(path: &Path, texts: &Catalogues) -> Result<SessionRow, JournalError> {
     let mut objective = String::new();
     let past = good_part(path, texts, |record| {
         if let Event::MessageReceived { message } = &record.event
@@ -112,9 +111,9 @@ fn row(path: &Path, texts: &Arc<Texts>) -> Result<SessionRow, JournalError> {
 impl Show {
     pub fn run(self, settings: &Settings) -> Result<Exit, CliError> {
         let path = journal(&settings.data_dir, &self.session)?;
-        let texts = Arc::new(settings.texts.clone());
+        let texts = &settings.texts;
         let mut lines = Vec::new();
-        let inspected = inspect(&path, &texts, |record| {
+        let inspected = inspect(&path, texts, |record| {
             lines.push(match self.json {
                 true => serde_json::to_string(record).unwrap_or_default(),
                 false => format!(
@@ -234,15 +233,12 @@ impl Index {
     pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
         let fail = |error: &dyn std::fmt::Display| CliError::Failed(error.to_string());
         let _lock = DataLock::take(&settings.data_dir).map_err(|error| fail(&error))?;
-        let (store, texts) = (
-            Store::new(&settings.data_dir),
-            Arc::new(settings.texts.clone()),
-        );
+        let (store, texts) = (Store::new(&settings.data_dir), &settings.texts);
         store.forget_derived().map_err(|error| fail(&error))?;
         let mut sessions = 0;
         for path in journals(&settings.data_dir)? {
             let bytes = fs::metadata(&path).map_err(|error| fail(&error))?.len();
-            match index::project(&store, &path, &texts, bytes) {
+            match index::project(&store, &path, texts, bytes) {
                 Ok(None) => sessions += 1,
                 Ok(Some(damage)) => {
                     sessions += 1;

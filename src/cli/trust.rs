@@ -4,6 +4,7 @@
 
 use super::assemble::{make_private, trust};
 use super::{CliError, Exit};
+use crate::agent::language::Language;
 use crate::agent::trust::{TrustAnswer, TrustWish};
 use crate::agent::wording::{trust_answer, trust_items};
 use crate::config::Settings;
@@ -36,7 +37,7 @@ impl Trust {
         if self.list {
             return list(&store);
         }
-        let texts = &settings.texts;
+        let texts = settings.texts.speaking(Language::English);
         let masks = settings.policy()?.masks;
         let trust = trust(settings, store.clone(), masks);
         if self.revoke && !self.dir.is_dir() {

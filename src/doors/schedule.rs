@@ -25,7 +25,6 @@ const TICK: Duration = Duration::from_secs(5);
 /// Looks at the schedules.
 pub struct Ticker {
     hub: Arc<Hub>,
-    texts: Texts,
     limits: Limits,
     /// What an earlier process or tick left was looked at.
     taken_over: bool,
@@ -34,11 +33,10 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    pub fn new(hub: Arc<Hub>, texts: Texts) -> Self {
+    pub fn new(hub: Arc<Hub>) -> Self {
         let limits = hub.surface().policy.limits.clone();
         Self {
             hub,
-            texts,
             limits,
             taken_over: false,
             fresh: true,
@@ -81,6 +79,10 @@ impl Ticker {
         }
         self.start(now).await?;
         self.tell().await
+    }
+
+    fn texts(&self, job: &Job) -> &Texts {
+        self.hub.texts_for(&job.what.chat)
     }
 
     fn store(&self) -> &Store {
@@ -151,14 +153,16 @@ impl Ticker {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let failures_max = self.limits.cron_failures_max;
+        let chat = self.store().job(run.job)?.map(|job| job.what.chat);
+        let texts = self.hub.texts_for(&chat.unwrap_or_default());
         let (id, count) = (run.job.to_string(), failures_max.to_string());
         let values = [("id", id.as_str()), ("count", count.as_str())];
         let ending = Ending {
             outcome,
             interruptions,
             failures_max,
-            why: &self.texts.say("cron_failing", &values),
-            paused: notice_of(run, "paused", self.texts.say("cron_paused", &values)),
+            why: &texts.say("cron_failing", &values),
+            paused: notice_of(run, "paused", texts.say("cron_paused", &values)),
             notice,
         };
         self.store().run_ended(run, &ending, now)
@@ -208,9 +212,9 @@ impl Ticker {
         slots: &[Timestamp],
         left: &[DateTime<Utc>],
     ) -> Vec<Notice> {
-        let id = job.id.to_string();
+        let (id, texts) = (job.id.to_string(), self.texts(job));
         let overlap = busy.filter(|_| !slots.is_empty()).map(|run| {
-            let text = self.texts.say("cron_overlap", &[("id", &id)]);
+            let text = texts.say("cron_overlap", &[("id", &id)]);
             notice_of(run, "overlap", text)
         });
         let missed = left.last().map(|last| {
@@ -222,7 +226,7 @@ impl Ticker {
                 // The run that is about to be says it, where there is one.
                 slot: busy.map_or(*slots.first().unwrap_or(&stamp(last)), |run| run.slot),
                 kind: format!("missed {}", last.timestamp_millis()),
-                text: self.texts.say("cron_missed", &values),
+                text: texts.say("cron_missed", &values),
             }
         });
         overlap.into_iter().chain(missed).collect()
@@ -234,7 +238,9 @@ impl Ticker {
             job: job.id,
             slot: now,
             kind: "paused".into(),
-            text: self.texts.say("cron_broken", &[("id", &id), ("why", why)]),
+            text: self
+                .texts(job)
+                .say("cron_broken", &[("id", &id), ("why", why)]),
         };
         self.store().pause_job(why, &notice, now)
     }
@@ -269,7 +275,7 @@ impl Ticker {
         if instant(now) - begins(job, run) > latest(job, run) {
             let slot = shown_in(&job.what.timezone, run.slot.0);
             let values = [("id", &*job.id.to_string()), ("slot", &slot)];
-            let notice = notice_of(run, "late", self.texts.say("cron_late", &values));
+            let notice = notice_of(run, "late", self.texts(job).say("cron_late", &values));
             return self.end(run, "missed", 0, Some(notice), now);
         }
         let session = session_id(run.job, run.slot);
@@ -299,7 +305,7 @@ impl Ticker {
                 let notice = notice_of(
                     &run,
                     "not started",
-                    self.texts.say("cron_not_started", &values),
+                    self.texts(job).say("cron_not_started", &values),
                 );
                 self.end(&run, "failed", 0, Some(notice), now)
             }

@@ -1,13 +1,12 @@
 //! Brings the database up to what the journals say. Streams them: what is held is bounded by the state, not by the file.
 
 use super::{DeliverError, Hub};
-use crate::agent::texts::Texts;
+use crate::agent::texts::Catalogues;
 use crate::history::walk;
 use crate::world::journal::JournalError;
 use crate::world::store::Store;
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Lines that are projected in one transaction.
 const LINES_A_TIME: usize = 1_000;
@@ -70,7 +69,7 @@ impl Hub {
 pub fn project(
     store: &Store,
     path: &Path,
-    texts: &Arc<Texts>,
+    texts: &Catalogues,
     bytes: u64,
 ) -> Result<Option<JournalError>, DeliverError> {
     // Who asks the database whether a message came before is told yes: it must be on disk by then.

@@ -15,6 +15,7 @@ pub mod trust;
 
 use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{EndReason, Event, Got, Inbound, Record, Status, Timestamp, Usage, Via};
+use crate::agent::language::Language;
 use crate::agent::money::Spend;
 use crate::agent::state::{Phase, State};
 use damage::{OWNED, open_sound};
@@ -26,7 +27,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use thiserror::Error;
 
-const SCHEMA_VERSION: i64 = 8;
+const SCHEMA_VERSION: i64 = 9;
 const SCHEMA: &str = "
     DROP TABLE IF EXISTS sessions; DROP TABLE IF EXISTS seen; DROP TABLE IF EXISTS agent_command_log;
     DROP TABLE IF EXISTS spend;
@@ -35,7 +36,7 @@ const SCHEMA: &str = "
         id TEXT PRIMARY KEY, chat TEXT NOT NULL, workspace TEXT NOT NULL, objective TEXT NOT NULL, status TEXT NOT NULL,
         rounds INTEGER NOT NULL, started_at TEXT NOT NULL, updated_at TEXT NOT NULL, last_order INTEGER NOT NULL,
         closed INTEGER NOT NULL, unfinished INTEGER NOT NULL, question TEXT, asked_in TEXT NOT NULL, due_at INTEGER, bytes INTEGER NOT NULL,
-        interruptions INTEGER NOT NULL, heard_at INTEGER,
+        interruptions INTEGER NOT NULL, language TEXT NOT NULL, heard_at INTEGER,
         invited_at INTEGER, held INTEGER NOT NULL);
     CREATE INDEX sessions_by_chat ON sessions (chat, last_order);
     -- derived: every message id of every channel, against duplicates; of ours too, for what is said about them
@@ -315,6 +316,20 @@ impl Store {
                 .query_row([chat], |row| row.get(0))
                 .optional()
         })
+    }
+
+    /// What the chat's last session spoke.
+    pub fn last_language(&self, chat: &str) -> Result<Option<Language>, StoreError> {
+        if self.is_absent() {
+            return Ok(None);
+        }
+        let sql = "SELECT language FROM sessions WHERE chat = ?1 ORDER BY last_order DESC, updated_at DESC LIMIT 1";
+        let code: Option<String> = self.with("look up a language in", |db| {
+            db.prepare_cached(sql)?
+                .query_row([chat], |row| row.get(0))
+                .optional()
+        })?;
+        Ok(code.and_then(|code| Language::named(&code)))
     }
 
     /// Each journal's length when it was last projected, for finding those that have grown unnoticed.
@@ -653,8 +668,8 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
 }
 
 fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_order, closed, due_at, bytes, unfinished, question, asked_in, interruptions, held)
-         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, CASE WHEN ?1 LIKE 'cron-%' THEN 0 ELSE 1 + (SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?2) END, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+    let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_order, closed, due_at, bytes, unfinished, question, asked_in, interruptions, held, language)
+         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, CASE WHEN ?1 LIKE 'cron-%' THEN 0 ELSE 1 + (SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?2) END, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
          ON CONFLICT (id) DO UPDATE SET workspace = ?3, status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11, asked_in = ?12, interruptions = ?13, held = ?14";
     let opening = &state.opening;
     let asked = state.question().map(|(_, question)| question);
@@ -679,7 +694,8 @@ fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Resu
         state
             .outbox
             .front()
-            .is_some_and(|front| front.held.is_some())
+            .is_some_and(|front| front.held.is_some()),
+        opening.language.code()
     ])?;
     Ok(())
 }

@@ -122,7 +122,7 @@ impl History {
         let opening = support::opening("ana");
         let first = line(1, Event::SessionStarted(Box::new(opening)));
         Self {
-            state: State::begin(&first, texts()).expect("an opening"),
+            state: State::begin(&first, &texts()).expect("an opening"),
             records: vec![first],
             last_request: Vec::new(),
             said: Vec::new(),
@@ -172,7 +172,7 @@ impl History {
 
     /// What was compacted follows from the journal: folded again, it is the same to the byte.
     fn check_bytes(&self) {
-        let mut again = State::begin(&self.records[0], texts()).expect("an opening");
+        let mut again = State::begin(&self.records[0], &texts()).expect("an opening");
         for record in &self.records[1..] {
             apply(&mut again, record).expect("legal");
         }

@@ -2,7 +2,7 @@
 
 use crate::fake_model::FakeModel;
 use crate::program::{Program, Run as Ended};
-use crate::support::{CHAT, OWNER, Rig, call, calls, run_command, says, texts};
+use crate::support::{CHAT, OWNER, Rig, call, calls, run_command, says};
 use journeyman::agent::event::{Event, Timestamp};
 use journeyman::doors::schedule::Ticker;
 use journeyman::schedule::jitter::delay;
@@ -21,7 +21,7 @@ pub fn at(text: &str) -> Timestamp {
 
 pub fn ticker(rig: &Rig) -> Ticker {
     let hub = rig.assembly.as_ref().expect("it runs").hub.clone();
-    Ticker::new(hub, (*texts()).clone())
+    Ticker::new(hub)
 }
 
 pub fn store(rig: &Rig) -> Arc<Store> {

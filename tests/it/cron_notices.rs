@@ -208,7 +208,7 @@ fn folded(events: Vec<(i64, Event)>) -> State {
         hash: String::new(),
     };
     let first = record(0, (0, Event::SessionStarted(Box::new(opening))));
-    let mut state = State::begin(&first, texts()).expect("an opening");
+    let mut state = State::begin(&first, &texts()).expect("an opening");
     for (i, event) in events.into_iter().enumerate() {
         apply(&mut state, &record(i + 1, event)).expect("it is legal");
     }

@@ -2,7 +2,7 @@
 
 use crate::support::{OWNER, Rig, run_command, says, texts};
 use journeyman::agent::event::{Event, Inbound, OutgoingKind, Reading, Timestamp};
-use journeyman::agent::texts::{ENGLISH, Texts};
+use journeyman::agent::texts::{Catalogues, ENGLISH, SPANISH};
 use journeyman::history::load;
 use journeyman::hub::DeliverError;
 use std::time::Duration;
@@ -56,7 +56,8 @@ async fn a_database_that_cannot_be_written_stops_no_session() {
 async fn a_session_that_breaks_says_so_and_is_tried_again_with_the_next_message() {
     let mut rig = Rig::with(&[], |settings| {
         let broken = ENGLISH.replace("nothing_to_cancel", "something_else");
-        settings.texts = Texts::parse(&broken).expect("a catalogue that lacks a text");
+        settings.texts =
+            Catalogues::parse(&broken, SPANISH).expect("a catalogue that lacks a text");
     });
     rig.say("/cancel").await;
     rig.stopped().await;
@@ -67,7 +68,7 @@ async fn a_session_that_breaks_says_so_and_is_tried_again_with_the_next_message(
             "{refused:?}"
         );
     }
-    rig.settings.texts = Texts::parse(ENGLISH).expect("the catalogue");
+    rig.settings.texts = Catalogues::built_in();
     rig.restart().await;
     rig.say("/agent").await;
     rig.until(|event| matches!(event, Event::MessageTaken { .. }).then_some(()))

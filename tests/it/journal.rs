@@ -27,6 +27,7 @@ fn opening() -> Event {
         brief: None,
         scheduled: None,
         worktrees: None,
+        language: Default::default(),
         fork: None,
     }))
 }

@@ -101,7 +101,7 @@ impl<'a> Player<'a> {
     fn new(policy: &'a Policy, moves: &'a [Move], play: Play) -> Self {
         let opening = support::opening(OWNER);
         let first = line(1, Event::SessionStarted(Box::new(opening)));
-        let state = State::begin(&first, texts()).expect("an opening");
+        let state = State::begin(&first, &texts()).expect("an opening");
         Self {
             policy,
             moves,
@@ -125,7 +125,7 @@ impl<'a> Player<'a> {
 
     /// Another process: nothing but the journal's text is left.
     fn fold(&mut self) {
-        let mut state = State::begin(&self.journal[0], texts()).expect("an opening");
+        let mut state = State::begin(&self.journal[0], &texts()).expect("an opening");
         for record in &self.journal[1..] {
             let text = serde_json::to_string(record).expect("it serialises");
             let read: Record = serde_json::from_str(&text).expect("it reads back");

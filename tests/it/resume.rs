@@ -190,6 +190,7 @@ fn opening(session: &str, workspace: &Path) -> Event {
         brief: None,
         scheduled: None,
         worktrees: None,
+        language: Default::default(),
         fork: None,
     }))
 }

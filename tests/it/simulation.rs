@@ -13,6 +13,7 @@ use journeyman::agent::event::{
     Got, Inbound, Media, MediaKind, Names, NotDelivered, Opening, Outcome, Probe, Record, Restored,
     Scheduled, Status, Timestamp, TreeId, Usage, Via, WorkspaceRef,
 };
+use journeyman::agent::language::Language;
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
 use journeyman::agent::recovery;
@@ -221,6 +222,10 @@ impl Simulation {
         let opening = Opening {
             // One kind is started by the clock, reminds of its questions, and works beside the person's folders.
             worktrees: (resume == Resume::Auto).then(|| "s1".to_owned()),
+            language: match resume {
+                Resume::Auto => Language::Spanish,
+                Resume::Ask => Language::English,
+            },
             scheduled: (resume == Resume::Auto).then(|| Box::new(scheduled)),
             brief: Some(Brief {
                 trusted: true,
@@ -229,7 +234,7 @@ impl Simulation {
             ..support::opening(OWNER)
         };
         let first = line(1, 0, Event::SessionStarted(Box::new(opening)));
-        let state = State::begin(&first, texts()).expect("an opening");
+        let state = State::begin(&first, &texts()).expect("an opening");
         let policy = &SHARED[usize::from(resume == Resume::Auto)];
         Self {
             policy,
@@ -314,7 +319,7 @@ impl Simulation {
                 self.acknowledged.remove(&message.id);
             }
         }
-        let mut state = State::begin(&self.journal[0], texts()).expect("an opening");
+        let mut state = State::begin(&self.journal[0], &texts()).expect("an opening");
         for record in &self.journal[1..] {
             apply(&mut state, record).expect("it was legal");
         }
@@ -400,7 +405,7 @@ impl Simulation {
         self.running.clear();
         self.last_request.clear();
         self.durable = self.journal.len();
-        let mut state = State::begin(&self.journal[0], texts()).expect("an opening");
+        let mut state = State::begin(&self.journal[0], &texts()).expect("an opening");
         for record in &self.journal[1..] {
             let text = serde_json::to_string(record).expect("it serialises");
             let read: Record = serde_json::from_str(&text).expect("it reads back");
@@ -1053,7 +1058,7 @@ impl Simulation {
             masks: Masks::default(),
         };
         let mut today = Today::new(policy, gate_policy(false));
-        let mut state = State::begin(&self.journal[0], texts()).expect("an opening");
+        let mut state = State::begin(&self.journal[0], &texts()).expect("an opening");
         for pair in self.journal.windows(2) {
             let found = today.compare(&state, &pair[0].event, &pair[1]);
             assert!(

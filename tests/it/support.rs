@@ -1,8 +1,9 @@
 //! What the tests share: a hub with a recorded model over a real workspace, a real journal, real git and processes.
 
 use journeyman::agent::event::{Event, Inbound, Opening, OutgoingKind, Record, Via, WorkspaceRef};
+use journeyman::agent::language::Language;
 use journeyman::agent::state::State;
-use journeyman::agent::texts::{ENGLISH, Texts};
+use journeyman::agent::texts::Catalogues;
 use journeyman::cli::assemble::{Assembly, assemble, fixed_workspace};
 use journeyman::config::{Settings, WhatsApp};
 use journeyman::doors::Seen;
@@ -15,8 +16,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -65,6 +66,7 @@ pub fn opening(owner: &str) -> Opening {
         brief: None,
         scheduled: None,
         worktrees: None,
+        language: Language::English,
         fork: None,
     }
 }
@@ -299,9 +301,8 @@ fn start(
 }
 
 /// Parsed once: thousands of simulated processes read the same catalogue.
-pub fn texts() -> Arc<Texts> {
-    static TEXTS: LazyLock<Arc<Texts>> =
-        LazyLock::new(|| Arc::new(Texts::parse(ENGLISH).expect("the catalogue")));
+pub fn texts() -> Catalogues {
+    static TEXTS: LazyLock<Catalogues> = LazyLock::new(Catalogues::built_in);
     TEXTS.clone()
 }
 

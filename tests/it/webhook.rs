@@ -1,6 +1,7 @@
 //! The front door: what a webhook may say, and that nothing of a bad one is lost or believed.
 
 use crate::support::{PATIENCE, make_repository, words};
+use journeyman::agent::language::Language;
 use journeyman::agent::state::State;
 use journeyman::cli::assemble::{Assembly, assemble, project_workspace};
 use journeyman::config::{Settings, WhatsApp};
@@ -179,6 +180,61 @@ async fn a_question_is_answered_by_its_button() {
     );
     assert!(front.hears().await.text.contains("Denied"));
     assert_eq!(front.hears().await.text, "Done.");
+}
+
+fn frobnicate() -> Value {
+    let command = json!({"tool": "run_command", "arguments": {"command": "frobnicate now"}});
+    json!([{"calls": [command]}, {"text": "Listo."}])
+}
+
+fn titles(question: &Sent) -> Vec<&str> {
+    let titles = question.buttons.iter().map(|(_, title)| title.as_str());
+    titles.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn speaks_the_language_of_the_first_message_and_stays_with_it() {
+    let mut front = Front::new(frobnicate()).await;
+    front.says("wamid.1", "corré frobnicate, por favor").await;
+    let question = front.hears().await;
+    assert!(
+        question.text.contains("¿Puedo ejecutar esto?"),
+        "{}",
+        question.text
+    );
+    assert_eq!(
+        titles(&question),
+        ["Aprobar", "Siempre esta sesión", "Rechazar"]
+    );
+    front
+        .says("wamid.2", "what is it that you are doing?")
+        .await;
+    assert!(front.hears().await.text.contains("sigue abierta"));
+    front.says("wamid.3", "dale").await;
+    assert!(front.hears().await.text.contains("Aprobado"));
+    assert_eq!(front.hears().await.text, "Listo.");
+    // A command says nothing about the language: the chat's last session does.
+    front.says("wamid.4", "/new").await;
+    front.hears().await;
+    front.says("wamid.5", "/cancel").await;
+    assert_eq!(front.hears().await.text, "No hay nada en marcha.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn speaks_what_the_settings_say_whatever_is_written() {
+    let english = |settings: &mut Settings| settings.texts.wanted = Some(Language::English);
+    let mut front = Front::with(frobnicate(), english).await;
+    front.says("wamid.1", "corré frobnicate, por favor").await;
+    let question = front.hears().await;
+    assert!(
+        question.text.contains("May I run this?"),
+        "{}",
+        question.text
+    );
+    assert_eq!(
+        titles(&question),
+        ["Approve", "Always this session", "Deny"]
+    );
 }
 
 /// The body of a webhook with a reaction to, or a text that quotes, one of our messages.

@@ -2,7 +2,7 @@
 
 use crate::support::generated;
 use journeyman::agent::event::OutgoingKind;
-use journeyman::agent::state::Outgoing;
+use journeyman::agent::state::{Button, Outgoing};
 use journeyman::doors::whatsapp::graph::{Graph, GraphError, Retry};
 use journeyman::doors::whatsapp::payload::{self, Incoming, Kind, PayloadError};
 use journeyman::doors::whatsapp::sending::Sending;
@@ -561,7 +561,7 @@ fn outgoing(kind: OutgoingKind, text: &str) -> Outgoing {
         kind,
         text: text.to_owned(),
         approval: None,
-        always: false,
+        buttons: Vec::new(),
         sending: true,
         attempts: 0,
         due: None,
@@ -1016,6 +1016,10 @@ async fn a_question_is_never_a_document_and_never_cut() {
     let (graph, mut standin) = graph().await;
     let question = Outgoing {
         approval: Some("7K2M".into()),
+        buttons: vec![Button {
+            command: "/deny 7K2M".into(),
+            title: "Deny".into(),
+        }],
         ..outgoing(OutgoingKind::Question, &question)
     };
     let sent = Sending::new(None, 3).send(&graph, "549", &question).await;

@@ -201,7 +201,7 @@ pub(super) fn tell_changes(state: &mut State, results: &[(Call, Outcome)]) {
         "changed",
         &[("files", &names.join(", ")), ("diff", &diffs.join("\n"))],
     );
-    say(state, OutgoingKind::Change, text, None);
+    say(state, OutgoingKind::Change, text);
 }
 
 pub(super) fn tell_progress(state: &mut State) {

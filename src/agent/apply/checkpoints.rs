@@ -213,7 +213,7 @@ pub(super) fn shown(state: &mut State, text: &str) -> Result<(), Illegal> {
         "" => state.texts.say("diff_nothing", &[]),
         text => state.texts.say("diff", &[("diff", text)]),
     };
-    say(state, OutgoingKind::Change, text, None);
+    say(state, OutgoingKind::Change, text);
     Ok(())
 }
 

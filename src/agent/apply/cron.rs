@@ -1,7 +1,7 @@
 //! What came of wishes about schedules. And what a session that a schedule started says once more.
 
 use super::errands::met;
-use super::outbox::say;
+use super::outbox::{ask, say};
 use super::{Illegal, illegal};
 use crate::agent::event::{OutgoingKind, Timestamp};
 use crate::agent::state::{ErrandWish, State};
@@ -13,7 +13,7 @@ pub(super) fn answer(state: &mut State, answer: &Answer) -> Result<(), Illegal> 
         return illegal("an answer about schedules that nobody asked for");
     };
     let text = wording::cron_answer(&state.texts, &wish, answer);
-    say(state, OutgoingKind::Notice, text, None);
+    say(state, OutgoingKind::Notice, text);
     Ok(())
 }
 
@@ -32,16 +32,13 @@ pub(super) fn remind(state: &mut State) -> Result<(), Illegal> {
         return illegal("a reminder that was not due");
     }
     let question = state.question().map(|(_, question)| question);
-    let (code, always) = match question {
-        Some(question) => (Some(question.approval.clone()), question.pattern.is_some()),
-        None => (None, false),
-    };
+    let asked = question.map(|question| (question.approval.clone(), question.pattern.is_some()));
     let Some(text) = wording::reminder(state) else {
         return illegal("a reminder of nothing");
     };
-    say(state, OutgoingKind::Question, text, code);
-    if let Some(reminder) = state.outbox.back_mut() {
-        reminder.always = always;
+    match asked {
+        Some((code, always)) => ask(state, text, &code, always),
+        None => say(state, OutgoingKind::Question, text),
     }
     Ok(())
 }

@@ -113,6 +113,6 @@ pub(super) fn tell_chain(
         None => state.texts.say("audit", &values),
         Some(_) => state.texts.say("audit_damaged", &values),
     };
-    say(state, OutgoingKind::Notice, text, None);
+    say(state, OutgoingKind::Notice, text);
     Ok(())
 }

@@ -31,7 +31,7 @@ pub(super) fn fetched(state: &mut State, id: &str, got: &Got) -> Result<(), Ille
         message.text.clone_from(text);
         state.said.by_person(message);
         let echo = media::echo(state, text);
-        say(state, OutgoingKind::Notice, echo, None);
+        say(state, OutgoingKind::Notice, echo);
     }
     state.got.insert(id.to_owned(), got.clone());
     Ok(())

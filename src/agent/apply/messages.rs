@@ -61,7 +61,7 @@ pub(super) fn take_message(
         state.loops = Loops::default();
     }
     if let Some(reply) = reply {
-        say(state, OutgoingKind::Notice, reply.to_owned(), None);
+        say(state, OutgoingKind::Notice, reply.to_owned());
     }
     match reading {
         Reading::Objective => {

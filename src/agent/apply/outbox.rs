@@ -2,19 +2,37 @@
 
 use super::{Illegal, illegal};
 use crate::agent::event::{Closed, OutgoingKind, Timestamp};
-use crate::agent::state::{Held, Outgoing, Phase, Stage, State, Turn};
+use crate::agent::state::{Button, Held, Outgoing, Phase, Stage, State, Turn};
 
 /// Between two messages about where the plan stands.
 const PROGRESS_MS_MIN: u64 = 20_000;
 
-pub(super) fn say(state: &mut State, kind: OutgoingKind, text: String, approval: Option<String>) {
+/// A question that a yes or no answers, and *always this session* where that can be granted.
+pub(super) fn ask(state: &mut State, text: String, code: &str, always: bool) {
+    let button = |name, command: String| Button {
+        command,
+        title: state.texts.say(name, &[]),
+    };
+    let always = always.then(|| button("button_always", format!("/approve {code} always")));
+    let approve = button("button_approve", format!("/approve {code}"));
+    let deny = button("button_deny", format!("/deny {code}"));
+    let buttons = [Some(approve), always, Some(deny)].into_iter().flatten();
+    let buttons = buttons.collect();
+    say(state, OutgoingKind::Question, text);
+    if let Some(question) = state.outbox.back_mut() {
+        question.approval = Some(code.to_owned());
+        question.buttons = buttons;
+    }
+}
+
+pub(super) fn say(state: &mut State, kind: OutgoingKind, text: String) {
     state.sends += 1;
     state.outbox.push_back(Outgoing {
         send: state.sends,
         kind,
         text,
-        approval,
-        always: false,
+        approval: None,
+        buttons: Vec::new(),
         sending: false,
         attempts: 0,
         due: None,
@@ -40,14 +58,14 @@ pub(super) fn send_again(state: &mut State, outgoing: Outgoing) {
 
 pub(super) fn notice(state: &mut State, name: &str, values: &[(&str, &str)]) {
     let text = state.texts.say(name, values);
-    say(state, OutgoingKind::Notice, text, None);
+    say(state, OutgoingKind::Notice, text);
 }
 
 /// Where the plan stands: at most once in a while, and then as it stands last.
 pub(super) fn say_progress(state: &mut State, text: String) {
     let again = state.progress_at.map(|at| at.plus_ms(PROGRESS_MS_MIN));
     let now = state.now;
-    say(state, OutgoingKind::Progress, text, None);
+    say(state, OutgoingKind::Progress, text);
     if let Some(progress) = state.outbox.back_mut() {
         progress.fleeting = true;
         progress.due = again.filter(|again| *again > now);

@@ -14,7 +14,7 @@ pub(super) fn answer(state: &mut State, answer: &TrustAnswer) -> Result<(), Ille
         return illegal("an answer about trust that nobody asked for");
     };
     let text = wording::trust_answer(&state.texts, answer);
-    say(state, OutgoingKind::Notice, text, None);
+    say(state, OutgoingKind::Notice, text);
     match answer {
         TrustAnswer::Trusted { .. } | TrustAnswer::Revoked { .. } => {
             state.briefing.get_or_insert_with(Briefing::default).due = true;

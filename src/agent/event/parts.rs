@@ -3,6 +3,7 @@
 use super::{Media, Timestamp};
 use crate::agent::brief::Brief;
 use crate::agent::conversation::{Kind, Past};
+use crate::agent::language::Language;
 use crate::agent::plan::Plan;
 use crate::gate::{Project, PushPlan};
 use crate::schedule::wish::Terms;
@@ -41,6 +42,9 @@ pub struct Opening {
     /// the person's folders themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktrees: Option<String>,
+    /// What the chat is spoken to in; English where it is missing.
+    #[serde(default, skip_serializing_if = "is_english")]
+    pub language: Language,
     /// Where this session comes from, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Box<Fork>>,
@@ -113,6 +117,10 @@ pub struct Inbound {
     /// Questions that other sessions of the chat have open, where the message says yes or no and not to which.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<OpenQuestion>,
+}
+
+fn is_english(language: &Language) -> bool {
+    *language == Language::English
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -6,8 +6,7 @@ use super::document::Document;
 use super::graph::{Graph, GraphError};
 use super::marks::Marks;
 use super::text;
-use crate::agent::event::OutgoingKind;
-use crate::agent::state::Outgoing;
+use crate::agent::state::{Button, Outgoing};
 use crate::doors::Undelivered;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,8 +85,12 @@ impl Sending {
         for (number_of, part) in parts.iter().enumerate().skip(outgoing.parts) {
             let sent = match part {
                 Part::Text(text) => graph.send_text(number, text, None).await,
-                Part::Question { text, code, always } => {
-                    send_buttons(graph, number, text, code, *always).await
+                Part::Question { text, buttons } => {
+                    let buttons = buttons.iter();
+                    let buttons: Vec<(&str, &str)> = buttons
+                        .map(|button| (button.command.as_str(), button.title.as_str()))
+                        .collect();
+                    graph.send_buttons(number, text, &buttons).await
                 }
             };
             ids.push(sent.map_err(|error| undelivered(&error, number_of))?);
@@ -129,51 +132,25 @@ enum Part {
     /// The buttons' ids are the commands that they stand for.
     Question {
         text: String,
-        code: String,
-        always: bool,
+        buttons: Vec<Button>,
     },
 }
 
 fn parts(outgoing: &Outgoing) -> Vec<Part> {
     let texts = |texts: Vec<String>| texts.into_iter().map(Part::Text);
-    let question = match (outgoing.kind, &outgoing.approval) {
-        (OutgoingKind::Question, Some(code)) => {
-            text::question(&outgoing.text).map(|question| (question, code))
-        }
-        _ => None,
+    let question = match outgoing.buttons.is_empty() {
+        true => None,
+        false => text::question(&outgoing.text),
     };
     match question {
         None => texts(text::messages(&outgoing.text)).collect(),
-        Some(((before, last), code)) => {
-            let last = Part::Question {
-                text: last,
-                code: code.clone(),
-                always: outgoing.always,
-            };
-            texts(before).chain([last]).collect()
+        Some((before, text)) => {
+            let buttons = outgoing.buttons.clone();
+            texts(before)
+                .chain([Part::Question { text, buttons }])
+                .collect()
         }
     }
-}
-
-async fn send_buttons(
-    graph: &Graph,
-    number: &str,
-    text: &str,
-    code: &str,
-    always: bool,
-) -> Result<String, GraphError> {
-    let approve = (format!("/approve {code}"), "Approve");
-    let always = always.then(|| (format!("/approve {code} always"), "Always this session"));
-    let deny = (format!("/deny {code}"), "Deny");
-    let buttons: Vec<_> = [Some(approve), always, Some(deny)]
-        .into_iter()
-        .flatten()
-        .collect();
-    let buttons: Vec<(&str, &str)> = buttons
-        .iter()
-        .map(|(id, title)| (id.as_str(), *title))
-        .collect();
-    graph.send_buttons(number, text, &buttons).await
 }
 
 fn undelivered(error: &GraphError, parts: usize) -> Undelivered {

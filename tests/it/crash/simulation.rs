@@ -197,7 +197,7 @@ impl History {
                 false => return self.dead_or(error.to_string()).await,
             }
         }
-        let mut ticker = Ticker::new(hub.clone(), (*texts()).clone());
+        let mut ticker = Ticker::new(hub.clone());
         for _ in 0..TURNS_MAX {
             if self.fate.is_dead() {
                 std::future::pending::<()>().await;
