@@ -19,7 +19,7 @@ mod undelivered;
 
 use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{
-    CallId, Event, Inbound, OpenQuestion, Opening, Record, Scheduled, WorkspaceRef,
+    CallId, Event, Inbound, OpenQuestion, Opening, Record, Scheduled, Via, WorkspaceRef,
 };
 use crate::agent::language::Language;
 use crate::agent::prompt;
@@ -206,7 +206,7 @@ impl Hub {
     /// [`DeliverError`] where the workspace or the journal cannot be opened.
     pub async fn start(self: &Arc<Self>, chat: &str, owner: &str) -> Result<String, DeliverError> {
         let _lane = self.lane(chat).lock().await;
-        self.open_known(chat, owner, "")
+        self.open_known(chat, owner, None)
     }
 
     /// Brings a scheduled message to the session of its slot, which is made where it is not there. Any number of times:
@@ -233,9 +233,9 @@ impl Hub {
             let nowhere = || None;
             let scheduled = Some(Box::new(scheduled.clone()));
             let name = session.to_owned();
-            let language = self.language(chat, &message.text);
+            let first = Some(&message);
             let opened =
-                self.open_session_as(name, chat, &message.from, language, &nowhere, scheduled);
+                self.open_session_as(name, chat, &message.from, first, &nowhere, scheduled);
             self.known(opened?)?;
         }
         let answer = self.hand_over(session, message)?;
@@ -254,7 +254,7 @@ impl Hub {
         let (ack, answer) = oneshot::channel();
         let session = {
             let _lane = self.lane(chat).lock().await;
-            let opened = self.open_session(chat, &message.from, &message.text)?;
+            let opened = self.open_session(chat, &message.from, Some(&message))?;
             let delivery = Delivery {
                 message,
                 ack,
@@ -363,7 +363,7 @@ impl Hub {
         match command::read(&message.text) {
             Said::Command(ChatCommand::Start(objective)) => {
                 message.text = objective.to_owned();
-                let session = self.open_known(chat, &message.from, &message.text)?;
+                let session = self.open_known(chat, &message.from, Some(&message))?;
                 return Ok((session, message));
             }
             // Somebody else's session is none at all.
@@ -412,7 +412,7 @@ impl Hub {
             }
             (Some(session), _) => session,
             (None, Some(session)) => session.clone(),
-            (None, None) => self.open_known(chat, &message.from, &message.text)?,
+            (None, None) => self.open_known(chat, &message.from, Some(&message))?,
         };
         message.elsewhere = self.questions_of(asking.iter().filter(|other| **other != session));
         Ok((session, message))
@@ -469,8 +469,13 @@ impl Hub {
     }
 
     /// A new session that the chat's next message will find.
-    fn open_known(&self, chat: &str, owner: &str, text: &str) -> Result<String, DeliverError> {
-        self.known(self.open_session(chat, owner, text)?)
+    fn open_known(
+        &self,
+        chat: &str,
+        owner: &str,
+        message: Option<&Inbound>,
+    ) -> Result<String, DeliverError> {
+        self.known(self.open_session(chat, owner, message)?)
     }
 
     fn known(&self, opened: Opened) -> Result<String, DeliverError> {
@@ -485,12 +490,15 @@ impl Hub {
         Ok(opened.session)
     }
 
-    /// `text`: what its first message says, as far as there is one.
-    fn open_session(&self, chat: &str, owner: &str, text: &str) -> Result<Opened, DeliverError> {
+    fn open_session(
+        &self,
+        chat: &str,
+        owner: &str,
+        message: Option<&Inbound>,
+    ) -> Result<Opened, DeliverError> {
         // Where nobody remembers, the settings say.
         let last = || self.surface.store.last_workspace(chat).ok().flatten();
-        let language = self.language(chat, text);
-        self.open_session_as(clock::session_id(), chat, owner, language, &last, None)
+        self.open_session_as(clock::session_id(), chat, owner, message, &last, None)
     }
 
     fn open_session_as(
@@ -498,7 +506,7 @@ impl Hub {
         session: String,
         chat: &str,
         owner: &str,
-        language: Language,
+        message: Option<&Inbound>,
         last: &dyn Fn() -> Option<String>,
         scheduled: Option<Box<Scheduled>>,
     ) -> Result<Opened, DeliverError> {
@@ -524,7 +532,8 @@ impl Hub {
             brief: Some(brief),
             scheduled,
             worktrees: isolates.then(|| session.clone()),
-            language,
+            language: self.language(chat, message.map_or("", |message| &message.text)),
+            welcome: self.welcomes(chat, message)?,
             fork: None,
         };
         let path = self.path(&session);
@@ -555,6 +564,13 @@ impl Hub {
         let last = || self.surface.store.last_language(chat).ok().flatten();
         let said = || Language::of(text).or_else(last);
         self.texts.wanted.or_else(said).unwrap_or_default()
+    }
+
+    /// Whether the message is the first of somebody who may not know what this is.
+    fn welcomes(&self, chat: &str, message: Option<&Inbound>) -> Result<bool, DeliverError> {
+        let by_person = |message: &Inbound| !matches!(message.via, Via::Schedule | Via::Notice);
+        let greets = doors::greets(chat) && message.is_some_and(by_person);
+        Ok(greets && !self.surface.store.knows(chat)?)
     }
 
     /// Whether the chat's sessions leave the person's folders alone. Who sits at a terminal works in the folder there.

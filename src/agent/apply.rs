@@ -95,6 +95,11 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
                 return illegal(format!("message {} came before", message.id));
             }
             state.said.by_person(message);
+            // The channel takes no message of ours before the person's is known.
+            if state.opening.welcome && state.seen.len() == 1 {
+                let text = wording::welcome(&state.texts, &state.opening.workspace);
+                say(state, OutgoingKind::Notice, text);
+            }
             state.unread.push_back(message.clone());
             Ok(())
         }

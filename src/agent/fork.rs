@@ -51,6 +51,7 @@ pub fn opening(state: &State, session: String, chat: String, program: String) ->
         workspace: state.checkout.clone(),
         // A person is there.
         scheduled: None,
+        welcome: false,
         fork: Some(Box::new(fork)),
         ..(**parent).clone()
     }

@@ -40,6 +40,11 @@ pub fn configuration() -> By {
     }
 }
 
+/// What a person who has never been here is told.
+pub fn welcome(texts: &Texts, workspace: &WorkspaceRef) -> String {
+    texts.say("welcome", &[("workspace", &workspace.name)])
+}
+
 /// How a turn ended, for the person.
 pub fn ended(texts: &Texts, reason: EndReason) -> String {
     let name = match reason {

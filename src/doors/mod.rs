@@ -33,6 +33,12 @@ pub fn is_served(chat: &str) -> bool {
 }
 
 const WHATSAPP: &str = "whatsapp:";
+
+/// Whether there is a person who may not know what this is.
+pub fn greets(chat: &str) -> bool {
+    chat.starts_with(WHATSAPP)
+}
+
 /// WhatsApp's window, less a minute for the way.
 const WINDOW_MS: u64 = (24 * 60 - 1) * 60_000;
 /// How soon it is looked again whether the person wrote.

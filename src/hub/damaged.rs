@@ -28,7 +28,7 @@ impl Hub {
             other => (0, other.to_string()),
         };
         let owner = self.owner(session).unwrap_or_else(|_| writer.to_owned());
-        let mut opened = self.open_session(chat, &owner, "")?;
+        let mut opened = self.open_session(chat, &owner, None)?;
         let told = Event::JournalDamaged {
             session: session.to_owned(),
             line,

@@ -318,6 +318,17 @@ impl Store {
         })
     }
 
+    /// Whether a person of the chat ever began a session.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn knows(&self, chat: &str) -> Result<bool, StoreError> {
+        self.with("look up a chat in", |db| {
+            db.prepare_cached("SELECT 1 FROM sessions WHERE chat = ?1 AND id NOT LIKE 'cron-%'")?
+                .exists([chat])
+        })
+    }
+
     /// What the chat's last session spoke.
     pub fn last_language(&self, chat: &str) -> Result<Option<Language>, StoreError> {
         if self.is_absent() {

@@ -28,6 +28,7 @@ fn opening() -> Event {
         scheduled: None,
         worktrees: None,
         language: Default::default(),
+        welcome: false,
         fork: None,
     }))
 }

@@ -191,6 +191,7 @@ fn opening(session: &str, workspace: &Path) -> Event {
         scheduled: None,
         worktrees: None,
         language: Default::default(),
+        welcome: false,
         fork: None,
     }))
 }

@@ -3,7 +3,7 @@
 use crate::fake_model::{FakeModel, Next, calls, says};
 use crate::outlive::{keeper, running};
 use crate::program::{Program, finish};
-use crate::support::{PATIENCE, journals, records, words};
+use crate::support::{PATIENCE, is_welcome, journals, records, words};
 use journeyman::agent::event::{Event, Status};
 use journeyman::doors::whatsapp::signature::{SIGNATURE_HEADER, sign};
 use journeyman::doors::whatsapp::standin::{self, Sent, Standin, text_webhook};
@@ -161,7 +161,8 @@ impl Served {
                 let text = words(&sent.text).to_owned();
                 let sent = Sent { text, ..sent };
                 let again = sent.text.starts_with("(sent again");
-                if !again && !sent.is_courtesy() {
+                let aside = again || is_welcome(&sent.text) || sent.is_courtesy();
+                if !aside {
                     return sent;
                 }
             }

@@ -226,6 +226,7 @@ impl Simulation {
                 Resume::Auto => Language::Spanish,
                 Resume::Ask => Language::English,
             },
+            welcome: resume == Resume::Auto,
             scheduled: (resume == Resume::Auto).then(|| Box::new(scheduled)),
             brief: Some(Brief {
                 trusted: true,

@@ -67,6 +67,7 @@ pub fn opening(owner: &str) -> Opening {
         scheduled: None,
         worktrees: None,
         language: Language::English,
+        welcome: false,
         fork: None,
     }
 }
@@ -304,6 +305,11 @@ fn start(
 pub fn texts() -> Catalogues {
     static TEXTS: LazyLock<Catalogues> = LazyLock::new(Catalogues::built_in);
     TEXTS.clone()
+}
+
+/// Whether a message is what a new person is told first.
+pub fn is_welcome(text: &str) -> bool {
+    text.starts_with('👋')
 }
 
 pub fn no_whatsapp() -> WhatsApp {

@@ -1,6 +1,6 @@
 //! The front door: what a webhook may say, and that nothing of a bad one is lost or believed.
 
-use crate::support::{PATIENCE, make_repository, words};
+use crate::support::{PATIENCE, is_welcome, make_repository, words};
 use journeyman::agent::language::Language;
 use journeyman::agent::state::State;
 use journeyman::cli::assemble::{Assembly, assemble, project_workspace};
@@ -95,8 +95,18 @@ impl Front {
         self.signed(text_webhook("100", ANA, id, text)).await
     }
 
-    /// The next message to the person, read marks aside.
+    /// The next message to the person, read marks and the welcome aside.
     pub async fn hears(&mut self) -> Sent {
+        loop {
+            let sent = self.hears_all().await;
+            if !is_welcome(&sent.text) {
+                return sent;
+            }
+        }
+    }
+
+    /// The same with the welcome.
+    async fn hears_all(&mut self) -> Sent {
         let heard = async {
             loop {
                 let sent = self.graph.sent.recv().await.expect("the stand-in is there");
@@ -180,6 +190,24 @@ async fn a_question_is_answered_by_its_button() {
     );
     assert!(front.hears().await.text.contains("Denied"));
     assert_eq!(front.hears().await.text, "Done.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_number_is_welcomed_once_and_in_its_language() {
+    let mut front = Front::new(json!([{"text": "Uno."}])).await;
+    front.says("wamid.1", "hola, ¿qué hay acá?").await;
+    let welcome = front.hears_all().await.text;
+    assert!(welcome.contains("Soy Journeyman"), "{welcome}");
+    assert!(
+        welcome.contains("shop") && welcome.contains("/help"),
+        "{welcome}"
+    );
+    assert_eq!(welcome.lines().count(), 3, "{welcome}");
+    assert_eq!(front.hears_all().await.text, "Uno.");
+    front.says("wamid.2", "/new").await;
+    front.hears_all().await;
+    front.says("wamid.3", "hello again").await;
+    assert_eq!(front.hears_all().await.text, "Uno.");
 }
 
 fn frobnicate() -> Value {
@@ -426,8 +454,17 @@ async fn graph_failing_for_long_keeps_the_answer_to_send_it_later() {
                 .id
                 .clone();
             let state = hub.peek(&session).expect("the session");
-            if let Some(front) = state.outbox.front().filter(|front| front.due.is_some()) {
-                return front.text.clone();
+            let fails = state
+                .outbox
+                .front()
+                .is_some_and(|front| front.due.is_some());
+            // The welcome is before it.
+            if let Some(last) = state
+                .outbox
+                .back()
+                .filter(|last| fails && !is_welcome(&last.text))
+            {
+                return last.text.clone();
             }
         }
     };

@@ -45,6 +45,9 @@ pub struct Opening {
     /// What the chat is spoken to in; English where it is missing.
     #[serde(default, skip_serializing_if = "is_english")]
     pub language: Language,
+    /// The chat's first session: the person is told what this is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub welcome: bool,
     /// Where this session comes from, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Box<Fork>>,
