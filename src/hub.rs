@@ -532,7 +532,7 @@ impl Hub {
             brief: Some(brief),
             scheduled,
             worktrees: isolates.then(|| session.clone()),
-            language: self.language(chat, message.map_or("", |message| &message.text)),
+            language: self.language(chat, message),
             welcome: self.welcomes(chat, message)?,
             fork: None,
         };
@@ -555,20 +555,24 @@ impl Hub {
 
     /// What a chat hears that no session says.
     pub fn texts_for(&self, chat: &str) -> &Texts {
-        self.texts.speaking(self.language(chat, ""))
+        self.texts.speaking(self.language(chat, None))
     }
 
     /// As the settings say, else as the person writes, else as the chat's last session spoke.
-    fn language(&self, chat: &str, text: &str) -> Language {
+    fn language(&self, chat: &str, message: Option<&Inbound>) -> Language {
         // A database that cannot be read does not keep anybody from being answered.
         let last = || self.surface.store.last_language(chat).ok().flatten();
-        let said = || Language::of(text).or_else(last);
-        self.texts.wanted.or_else(said).unwrap_or_default()
+        let said = || Language::of(&message?.text);
+        let code = || message.filter(|message| message.via == Via::Pairing);
+        let guessed = || Language::of_number(&code()?.from);
+        let found = self.texts.wanted.or_else(said).or_else(last);
+        found.or_else(guessed).unwrap_or_default()
     }
 
     /// Whether the message is the first of somebody who may not know what this is.
     fn welcomes(&self, chat: &str, message: Option<&Inbound>) -> Result<bool, DeliverError> {
-        let by_person = |message: &Inbound| !matches!(message.via, Via::Schedule | Via::Notice);
+        let by_person =
+            |message: &Inbound| !matches!(message.via, Via::Schedule | Via::Pairing | Via::Notice);
         let greets = doors::greets(chat) && message.is_some_and(by_person);
         Ok(greets && !self.surface.store.knows(chat)?)
     }

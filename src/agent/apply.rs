@@ -36,6 +36,7 @@ use crate::agent::loops::Sight;
 use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::recovery;
 use crate::agent::state::{ErrandWish, Pending, Phase, Question, Stage, State, Stop, Turn};
+use crate::agent::wording;
 use calls::{await_kept, finish, pending, probed, see_tree, warn};
 use compaction::{ask_summary, compact, give_summary, too_long};
 use damage::{Lost, lose_tail, tell_chain};

@@ -104,6 +104,12 @@ const SPANISH: &[&str] = &[
     "una",
 ];
 
+/// Countries whose people mostly speak Spanish.
+const SPANISH_CALLING_CODES: &[&str] = &[
+    "34", "502", "503", "504", "505", "506", "507", "51", "52", "53", "54", "56", "57", "58",
+    "591", "593", "595", "598",
+];
+
 /// More of a message says nothing new.
 const WORDS_MAX: usize = 200;
 
@@ -122,6 +128,14 @@ impl Language {
             Self::English => "en",
             Self::Spanish => "es",
         }
+    }
+
+    /// What is spoken where a phone number is at home, where nobody has said a word yet.
+    pub fn of_number(digits: &str) -> Option<Self> {
+        let spanish = SPANISH_CALLING_CODES
+            .iter()
+            .any(|code| digits.starts_with(code));
+        spanish.then_some(Self::Spanish)
     }
 
     /// What a message is written in; `None`: it does not say, or it is a command.
@@ -211,6 +225,16 @@ mod tests {
         ] {
             assert_eq!(Language::of(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_number_tells_its_country() {
+        assert_eq!(
+            Language::of_number("5491112345678"),
+            Some(Language::Spanish)
+        );
+        assert_eq!(Language::of_number("5521912345678"), None);
+        assert_eq!(Language::of_number("14155550100"), None);
     }
 
     #[test]

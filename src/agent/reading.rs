@@ -53,6 +53,10 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
     if message.via == Via::Notice {
         return Some(taken(message, Reading::Ignored, Some(message.text.clone())));
     }
+    if message.via == Via::Pairing {
+        let welcome = wording::welcome(&state.texts, &state.checkout);
+        return Some(command(message, "pair", welcome));
+    }
     if message.from != state.opening.owner && message.via != Via::Flag {
         return Some(taken(
             message,
@@ -376,7 +380,7 @@ fn trust(state: &State, message: &Inbound, said: &str) -> Event {
     match message.via {
         // It was said before anybody could see what is there when the clock says it.
         Via::Schedule | Via::Flag => command(message, "trust", say(state, "trust_by_person", &[])),
-        Via::Text | Via::Button | Via::Reaction | Via::Notice => Event::TrustAsked {
+        Via::Text | Via::Button | Via::Reaction | Via::Pairing | Via::Notice => Event::TrustAsked {
             by: by(message),
             wish: trust::read(said),
         },

@@ -108,7 +108,7 @@ impl Add {
             timezone: self.tz,
             terms: self.terms,
         };
-        let customer = Customer::number(&owner(settings, self.to)?);
+        let customer = Customer::number(&owner(settings, store, self.to)?);
         let wish = Wish::Add(Box::new(order));
         // Whoever says it again means it again.
         let key = format!("command line {}", clock::message_id());
@@ -128,16 +128,17 @@ impl Add {
 }
 
 /// Whose schedule it is: only who is served can have one.
-fn owner(settings: &Settings, to: Option<String>) -> Result<String, CliError> {
+fn owner(settings: &Settings, store: &Store, to: Option<String>) -> Result<String, CliError> {
     let allowed: &[String] = settings
         .whatsapp
         .as_ref()
         .map_or(&[], |whatsapp| &whatsapp.allowed);
+    let is_paired = |to: &str| matches!(store.paired(to), Ok(Some(_)));
     match (to, allowed) {
-        (Some(to), _) if allowed.contains(&to) => Ok(to),
+        (Some(to), _) if allowed.contains(&to) || is_paired(&to) => Ok(to),
         (None, [only]) => Ok(only.clone()),
         (Some(to), _) => Err(CliError::Use(format!(
-            "--to: {to:?} is not served; accepted: a number in ALLOWED_PHONE_NUMBERS"
+            "--to: {to:?} is not served; accepted: a number in ALLOWED_PHONE_NUMBERS, or one that was paired"
         ))),
         (None, _) => Err(CliError::Use(
             "--to: whose schedule is it? accepted: a number in ALLOWED_PHONE_NUMBERS".into(),

@@ -20,6 +20,8 @@ mod find;
 mod fork;
 /// What stands in a file.
 mod outline;
+/// Numbers that are let in by a code.
+mod pair;
 /// `policy check`, `policy explain`.
 mod policy;
 /// A journal against today's logic.
@@ -89,6 +91,8 @@ enum Command {
     /// Prompts on a schedule
     #[command(subcommand)]
     Cron(cron::Cron),
+    /// Print a one-time code that lets a phone number in
+    Pair(pair::Pair),
     /// Trust a workspace: its instruction files are read, and its git hooks run
     Trust(trust::Trust),
     /// Tables that are derived from the journals
@@ -116,6 +120,7 @@ impl Command {
             | Command::Run(_)
             | Command::Resume(_)
             | Command::Fork(_)
+            | Command::Pair(_)
             | Command::Trust(_)
             | Command::Index(_) => false,
         }
@@ -225,6 +230,7 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Policy(policy) => policy.run(&settings),
         Command::Outline(outline) => outline.run(),
         Command::Cron(cron) => cron.run(settings),
+        Command::Pair(pair) => pair.run(&settings),
         Command::Trust(trust) => trust.run(&settings),
         Command::Index(index) => index.run(settings),
         Command::Doctor => doctor::run(&settings),

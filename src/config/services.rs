@@ -91,12 +91,6 @@ pub(super) fn whatsapp(sources: &mut Sources) -> Result<Option<WhatsApp>, Config
             why: "WhatsApp needs all of its variables (see .env.example)".into(),
         })
     };
-    if allowed.is_empty() {
-        return Err(ConfigError::Missing {
-            name: "ALLOWED_PHONE_NUMBERS",
-            why: "without it nobody would be served".into(),
-        });
-    }
     Ok(Some(WhatsApp {
         access_token: need("WHATSAPP_ACCESS_TOKEN", access_token)?,
         phone_number_id: need("WHATSAPP_PHONE_NUMBER_ID", phone_number_id)?,

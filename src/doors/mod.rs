@@ -6,6 +6,8 @@
 pub mod followers;
 /// Connections and requests, each within limits.
 pub mod front;
+/// Who may write.
+pub mod guests;
 /// Programs that speak over HTTP.
 pub mod http;
 /// The clock.

@@ -5,9 +5,11 @@
 
 use crate::agent::event::{Inbound, Via};
 use crate::config::WhatsApp;
+use crate::doors::guests::{Entry, Guests};
 use crate::doors::whatsapp::payload::{self, Incoming, Kind};
 use crate::doors::whatsapp::signature::{self, SIGNATURE_HEADER};
 use crate::hub::Hub;
+use crate::world::clock;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -25,6 +27,7 @@ const COURTESIES_MAX: usize = 32;
 #[derive(Clone)]
 struct Front {
     hub: Arc<Hub>,
+    guests: Arc<Guests>,
     whatsapp: Option<Arc<WhatsApp>>,
     courtesies: Arc<Semaphore>,
 }
@@ -45,8 +48,10 @@ type Reply = (StatusCode, String);
 /// The routes.
 pub fn router(hub: Arc<Hub>, whatsapp: Option<WhatsApp>) -> Router {
     let body_bytes_max = hub.surface().policy.limits.body_bytes_max;
+    let allowed = whatsapp.as_ref().map(|whatsapp| whatsapp.allowed.clone());
     let front = Front {
         hub,
+        guests: Arc::new(Guests::new(allowed.unwrap_or_default())),
         whatsapp: whatsapp.map(Arc::new),
         courtesies: Arc::new(Semaphore::new(COURTESIES_MAX)),
     };
@@ -107,7 +112,7 @@ async fn receive(
         }
     };
     for message in incoming {
-        if let Err(error) = take(&front, whatsapp, message).await {
+        if let Err(error) = take(&front, message).await {
             tracing::error!(%error, "webhook not taken; WhatsApp will send it again");
             return reply(StatusCode::SERVICE_UNAVAILABLE, "not taken; send it again");
         }
@@ -116,11 +121,7 @@ async fn receive(
 }
 
 /// One message of a webhook. Who is not on the list gets nothing and costs nothing.
-async fn take(
-    front: &Front,
-    whatsapp: &WhatsApp,
-    incoming: Incoming,
-) -> Result<(), crate::hub::DeliverError> {
+async fn take(front: &Front, incoming: Incoming) -> Result<(), crate::hub::DeliverError> {
     let Incoming {
         id,
         from,
@@ -128,6 +129,7 @@ async fn take(
         quotes: about,
         ..
     } = incoming;
+    let store = &front.hub.surface().store;
     let inbound = |text: String, via, unreadable| Inbound {
         about: about.clone(),
         via,
@@ -136,7 +138,7 @@ async fn take(
     };
     let message = match kind {
         Kind::Status { state, error } if state == "failed" => {
-            if whatsapp.allowed.contains(&from) {
+            if front.guests.serves(store, &from)? {
                 let failure = payload::not_delivered(error);
                 let chat = format!("whatsapp:{from}");
                 front.hub.not_delivered(&chat, &id, failure).await?;
@@ -160,10 +162,18 @@ async fn take(
         Kind::Unsupported(name) if name == "system" => return Ok(()),
         Kind::Unsupported(name) => inbound(String::new(), Via::Text, Some(name)),
     };
-    if !whatsapp.allowed.contains(&message.from) {
-        tracing::info!("message of a number that is not in ALLOWED_PHONE_NUMBERS dropped");
-        return Ok(());
-    }
+    let message = match front.guests.entry(store, &message, clock::now())? {
+        Entry::Served => message,
+        Entry::Paired => Inbound {
+            via: Via::Pairing,
+            text: String::new(),
+            ..message
+        },
+        Entry::Stranger => {
+            tracing::info!("message of a number that is not in ALLOWED_PHONE_NUMBERS dropped");
+            return Ok(());
+        }
+    };
     // "typing…" after the answer to a command or a button would only mislead.
     let starts_work = message.via == Via::Text && !message.text.trim_start().starts_with('/');
     let delivered = front

@@ -17,6 +17,14 @@ pub fn jittered(pause_ms: u64) -> u64 {
     pause_ms.saturating_add(u64::try_from(more).unwrap_or(0))
 }
 
+/// Bytes that nobody can guess.
+pub fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .expect("BUG: the kernel's randomness cannot fail once it has begun");
+    bytes
+}
+
 /// A fresh session id: date and time for people, the rest against collisions.
 pub fn session_id() -> String {
     let random = uuid::Uuid::now_v7().simple().to_string();

@@ -1,7 +1,7 @@
 //! SQLite: what must be found without reading every journal.
 //!
 //! The tables here are *derived* (invariant 8): they are made again from the journals, and never decide what happened.
-//! Those in [`cron`] and [`trust`] are *owned*: they exist nowhere else.
+//! Those in [`cron`], [`pairing`] and [`trust`] are *owned*: they exist nowhere else.
 //! The database is opened with the first use; one that is damaged is set aside ([`damage`]).
 
 /// Scheduled prompts and their runs.
@@ -10,6 +10,8 @@ pub mod cron;
 mod damage;
 /// The sessions of one client.
 mod of_client;
+/// Numbers that were paired.
+pub mod pairing;
 /// Trusted workspaces.
 pub mod trust;
 
@@ -27,7 +29,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use thiserror::Error;
 
-const SCHEMA_VERSION: i64 = 9;
+const SCHEMA_VERSION: i64 = 10;
 const SCHEMA: &str = "
     DROP TABLE IF EXISTS sessions; DROP TABLE IF EXISTS seen; DROP TABLE IF EXISTS agent_command_log;
     DROP TABLE IF EXISTS spend;
@@ -556,6 +558,7 @@ fn try_open(path: &Path) -> rusqlite::Result<Connection> {
             db.execute_batch(SCHEMA)?;
             cron::prepare(&db)?;
             trust::prepare(&db)?;
+            pairing::prepare(&db)?;
             db.pragma_update(None, "user_version", SCHEMA_VERSION)?;
         }
         db.execute_batch("COMMIT")?;
@@ -720,7 +723,8 @@ fn is_closed(state: &State) -> bool {
                 Said::Command(ChatCommand::New)
             )
     };
-    state.closed || state.unread.iter().any(says_new)
+    let ends = |message: &Inbound| says_new(message) || message.via == Via::Pairing;
+    state.closed || state.unread.iter().any(ends)
 }
 
 /// What a process that finds a session must wake it for; 0: nothing.

@@ -10,8 +10,10 @@ use journeyman::doors::whatsapp::signature::{SIGNATURE_HEADER, sign};
 use journeyman::doors::whatsapp::standin::{
     self, Sent, SentKind, Standin, button_webhook, text_webhook,
 };
+use journeyman::world::clock;
 use journeyman::world::model::Model;
 use journeyman::world::model::scripted::Scripted;
+use journeyman::world::store::pairing::Code;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
@@ -208,6 +210,45 @@ async fn a_new_number_is_welcomed_once_and_in_its_language() {
     front.hears_all().await;
     front.says("wamid.3", "hello again").await;
     assert_eq!(front.hears_all().await.text, "Uno.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_lets_one_number_in_at_once_and_it_can_be_taken_out_again() {
+    const BETO: &str = "5491187654321";
+    const CARLA: &str = "14155550100";
+    let mut front = Front::new(json!([{"text": "One."}, {"text": "Two."}])).await;
+    let store = front.assembly.hub.surface().store.clone();
+    let code = Code::of([3, 1, 4, 1, 5, 9, 2, 6]);
+    let kept = store.offer_code(&code, [0; 16], clock::now());
+    kept.expect("as `journeyman pair` does");
+    let typed = code.shown().to_lowercase();
+    let says =
+        |from: &'static str, id: &'static str, text: &str| text_webhook("100", from, id, text);
+    assert_eq!(front.signed(says(BETO, "wamid.1", "hello")).await, 200);
+    // Brought twice, as a channel does.
+    for _ in 0..2 {
+        assert_eq!(front.signed(says(BETO, "wamid.2", &typed)).await, 200);
+    }
+    let welcome = front.hears_all().await;
+    assert_eq!(welcome.to, BETO);
+    assert!(welcome.text.contains("Soy Journeyman"), "{}", welcome.text);
+    // Used up: whoever reads it over a shoulder is a stranger.
+    assert_eq!(front.signed(says(CARLA, "wamid.3", &typed)).await, 200);
+    assert_eq!(
+        front.signed(says(BETO, "wamid.4", "what is this?")).await,
+        200
+    );
+    let answer = front.hears_all().await;
+    assert_eq!((answer.to.as_str(), answer.text.as_str()), (BETO, "One."));
+    assert!(store.unpair(BETO).expect("taken out"));
+    assert_eq!(front.signed(says(BETO, "wamid.5", "and this?")).await, 200);
+    assert_eq!(front.says("wamid.6", "hello").await, 200);
+    assert_eq!(front.hears().await.to, ANA);
+    assert_eq!(
+        front.journals(),
+        3,
+        "the code's session, and one for each who was answered"
+    );
 }
 
 fn frobnicate() -> Value {

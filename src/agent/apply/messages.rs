@@ -93,7 +93,8 @@ pub(super) fn take_message(
             pending.stage = Stage::Heard(message.text);
         }
         Reading::Command { name } => {
-            if name == "new" {
+            // A code is in no language: the first words are, and open a session of their own.
+            if name == "new" || name == "pair" {
                 state.closed = true;
             }
         }

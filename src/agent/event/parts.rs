@@ -196,6 +196,8 @@ pub enum Via {
     Flag,
     /// The message of a schedule, in the name of its owner.
     Schedule,
+    /// The code of `journeyman pair`: it lets the person in, and nothing else is read into it.
+    Pairing,
     /// What there is to say about a schedule: nothing is read into it, the chat is told.
     Notice,
 }

@@ -16,10 +16,15 @@ pub(super) const OWNED: &[&str] = &[
     "cron_notices",
     "cron_changes",
     TRUST,
+    PAIRING,
+    PAIRED,
 ];
 
-/// A database of before it has none; what is not carried over is asked again.
+/// A database of before these has none of them.
+const LATER: &[&str] = &[TRUST, PAIRING, PAIRED];
 const TRUST: &str = "trusted_workspaces";
+const PAIRING: &str = "pairing_codes";
+const PAIRED: &str = "paired_numbers";
 
 /// Damaged databases that are kept.
 const KEPT_MAX: u32 = 1_000;
@@ -133,7 +138,7 @@ fn copy_tables(path: &Path, fresh: &Path, owned: &[&str]) -> rusqlite::Result<()
             |row| row.get(0),
         );
         let sql = match found {
-            Err(rusqlite::Error::QueryReturnedNoRows) if *table == TRUST => continue,
+            Err(rusqlite::Error::QueryReturnedNoRows) if LATER.contains(table) => continue,
             found => found?,
         };
         db.execute_batch(&sql.replacen("CREATE TABLE ", "CREATE TABLE fresh.", 1))?;
