@@ -158,6 +158,11 @@ pub struct FileSettings {
     pub whatsapp_template_language: String,
 }
 
+/// The configuration folder.
+pub fn home(config: Option<&Path>) -> PathBuf {
+    Home::find(config).folder
+}
+
 impl Settings {
     /// Reads everything.
     ///

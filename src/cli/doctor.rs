@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 const REACH_TIMEOUT: Duration = Duration::from_secs(3);
-const LOCAL_SERVERS: &[(&str, &str)] = &[
+pub(super) const LOCAL_SERVERS: &[(&str, &str)] = &[
     ("Ollama", "http://127.0.0.1:11434/v1"),
     ("llama.cpp", "http://127.0.0.1:8080/v1"),
     ("LM Studio", "http://127.0.0.1:1234/v1"),

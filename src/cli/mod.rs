@@ -18,6 +18,8 @@ mod doctor;
 mod find;
 /// A session from another one's past.
 mod fork;
+/// The settings, asked for and tried.
+mod init;
 /// What stands in a file.
 mod outline;
 /// Numbers that are let in by a code.
@@ -64,6 +66,8 @@ struct Arguments {
 enum Command {
     /// Show everything at work in a minute: no keys needed, the model is a recording
     Demo(demo::Demo),
+    /// Ask for what is needed, try each answer, and write .env
+    Init(init::Init),
     /// Serve chats: WhatsApp webhooks in, answers out
     Serve,
     /// Talk to the agent in this terminal
@@ -115,6 +119,7 @@ impl Command {
             | Command::Cron(_)
             | Command::Doctor => true,
             Command::Demo(_)
+            | Command::Init(_)
             | Command::Serve
             | Command::Chat(_)
             | Command::Run(_)
@@ -197,8 +202,9 @@ pub fn main() -> ExitCode {
     }
     let load = || Settings::load(arguments.config.as_deref());
     let ended = match arguments.command {
-        // These two need no settings, so wrong ones do not matter.
+        // These need no settings, so wrong ones do not matter.
         Command::Demo(demo) => demo.run(),
+        Command::Init(init) => init.run(arguments.config.as_deref()),
         Command::Outline(outline) => outline.run(),
         Command::Cron(cron::Cron::Next(next)) => {
             end_with_the_reader();
@@ -218,6 +224,7 @@ pub fn main() -> ExitCode {
 fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
     match command {
         Command::Demo(demo) => demo.run(),
+        Command::Init(init) => init.run(Some(&settings.home)),
         Command::Serve => serve::run(settings),
         Command::Chat(chat) => chat.run(settings),
         Command::Run(run) => run.run(settings),

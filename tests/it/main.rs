@@ -20,6 +20,7 @@ mod gate;
 mod github;
 mod http;
 mod hub;
+mod init;
 mod journal;
 mod limits;
 mod loops;
