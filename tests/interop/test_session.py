@@ -27,7 +27,8 @@ def test_it_ends_well_and_says_so(session):
     assert ran.code == 0, ran.everything
     ended = ran.of("turn_ended")
     assert [event["reason"] for event in ended] == ["done"]
-    assert ended[0]["text"] == ANSWER
+    done = "✏️ Files changed: 1 (+1 −1) · ✅ `python3 test_discount.py` passed\n📌 "
+    assert ended[0]["text"].startswith(f"{ANSWER}\n\n{done}")
 
 
 def journal(env: dict) -> list:
@@ -213,7 +214,7 @@ def test_a_server_that_cannot_stream_is_asked_for_whole_answers(tmp_path, by):
         ran = c.Ran(c.journeyman(env, *flags, "run", "fix it", "--workspace", str(workspace), "--yes", "--json", cwd=tmp_path))
         bodies = mock.bodies()
     assert ran.code == 0, ran.everything
-    assert ran.of("turn_ended")[0]["text"] == ANSWER
+    assert ran.of("turn_ended")[0]["text"].startswith(f"{ANSWER}\n\n✏️ Files changed: 1 (+1 −1)")
     assert c.git(workspace, "rev-list", "--count", "HEAD").strip() == "2"
     assert len(bodies) == 6 and not any(body.get("stream") for body in bodies)
     checks.all_of(bodies)
