@@ -167,6 +167,7 @@ async fn take(front: &Front, incoming: Incoming) -> Result<(), crate::hub::Deliv
         Entry::Paired => Inbound {
             via: Via::Pairing,
             text: String::new(),
+            media: None,
             ..message
         },
         Entry::Stranger => {

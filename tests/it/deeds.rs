@@ -102,7 +102,7 @@ async fn progress_is_told_once_in_a_while_and_as_it_stands_last() {
 }
 
 fn folded(records: &[Record]) -> State {
-    let mut state = State::begin(&records[0], texts()).expect("an opening");
+    let mut state = State::begin(&records[0], &texts()).expect("an opening");
     for record in &records[1..] {
         apply(&mut state, record).expect("it was legal");
     }
