@@ -90,7 +90,10 @@ def graph(port, sent):
             if "to" not in request:
                 return self.answer(200, {"success": True})
             count += 1
-            sent.send((time.monotonic(), request["to"], request.get("text", {}).get("body", "")))
+            # Neither a reaction nor the welcome of a first session answers anything.
+            text = request.get("text", {}).get("body", "👋")
+            if not text.startswith("👋"):
+                sent.send((time.monotonic(), request["to"], text))
             ids = [{"id": f"wamid.out.{os.getpid()}.{count}"}]
             contacts = [{"input": request["to"], "wa_id": request["to"]}]
             self.answer(200, {"messaging_product": "whatsapp", "contacts": contacts, "messages": ids})

@@ -4,7 +4,7 @@
 use crate::fake_model::{FakeModel, Next, calls, error, says};
 use crate::program::Program;
 use crate::support;
-use crate::support::{generated, journals, records, texts};
+use crate::support::{generated, journals, records, texts, words};
 use journeyman::agent::apply::apply;
 use journeyman::agent::conversation::Wire;
 use journeyman::agent::event::{
@@ -638,7 +638,7 @@ async fn a_session_that_outgrows_the_window_twice_ends_right() {
     small_window(&program);
     let run = program.run(&["run", OBJECTIVE, "--yes"]).await;
     assert_eq!(
-        (run.code, run.out.trim()),
+        (run.code, words(run.out.trim())),
         (0, "Twelve files."),
         "{}",
         run.err
@@ -708,7 +708,7 @@ async fn a_request_that_is_refused_as_too_long_is_shortened_and_tried_again() {
     program.config("limits.toml", "rounds_max = 60\n"); // the window is thought to be large
     let run = program.run(&["run", OBJECTIVE, "--yes"]).await;
     assert_eq!(
-        (run.code, run.out.trim()),
+        (run.code, words(run.out.trim())),
         (0, "Twelve files."),
         "{}",
         run.err
@@ -752,7 +752,7 @@ async fn a_result_that_was_left_out_is_read_again_from_the_journal() {
     small_window(&program);
     let run = program.run(&["run", "look"]).await;
     assert_eq!(
-        (run.code, run.out.trim()),
+        (run.code, words(run.out.trim())),
         (0, "Seen again."),
         "{}",
         run.err
