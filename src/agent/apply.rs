@@ -97,7 +97,8 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             }
             state.said.by_person(message);
             // The channel takes no message of ours before the person's is known.
-            if state.opening.welcome && state.seen.len() == 1 {
+            let is_first = state.seen.len() == 1 && message.undelivered.is_none();
+            if state.opening.welcome && is_first {
                 let text = wording::welcome(&state.texts, &state.opening.workspace);
                 say(state, OutgoingKind::Notice, text);
             }
