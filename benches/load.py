@@ -342,6 +342,9 @@ def webhooks(wanted):
             # The first message of a chat makes its session; what is measured is the steady state.
             warm = len(numbers) + len(numbers) // 20 + 1
             asyncio.run(play(stage.ports["server"], requests[:warm], 200))
+            # A session's first turn makes its worktree: a dozen git processes each, on the cores that are to be measured.
+            asked = lambda events: any(event["event"] == "model_asked" for event in events)
+            until("every session to be at work", lambda: sum(map(asked, stage.journals())) == len(numbers), 120, every=0.5)
             before, used = stage.memory("VmRSS"), cpu(stage)
             results, seconds = asyncio.run(play(stage.ports["server"], requests[warm:], wanted.rate))
             after, used = stage.memory("VmRSS"), cpu(stage) - used

@@ -20,7 +20,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// What git may print: names of the person's uncommitted changes.
@@ -34,6 +34,9 @@ const WITHOUT_LFS: (&str, &str) = ("GIT_LFS_SKIP_SMUDGE", "1");
 
 /// Held while a worktree is taken away, and while one is taken up again.
 static PRUNING: Mutex<()> = Mutex::const_new(());
+
+/// Made at a time, in all sessions: each takes a dozen git processes, and webhooks are to be answered meanwhile.
+static MAKING: Semaphore = Semaphore::const_new(4);
 
 /// Where sessions work that come through a door from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -98,7 +101,12 @@ impl World {
         let processes = self.processes_at(path, cancel.clone());
         let is_there = site.take_up().await?;
         let git = Git::at(&processes, &site);
+        let mut turn = None;
         if !is_there {
+            turn = tokio::select! {
+                turn = MAKING.acquire() => turn.ok(),
+                () = cancel.cancelled() => return Err("it was stopped".into()),
+            };
             match git.cannot_branch_off().await {
                 None => {}
                 Some(why) if again => return Err(format!("it is gone, and {why}")),
@@ -108,7 +116,7 @@ impl World {
             git.build(&self.worktrees.links).await?;
         }
         git.require_whole().await?;
-        Ok(Made::Own {
+        let made = Made::Own {
             tree: Tree {
                 workspace: WorkspaceRef {
                     name: checkout.name.clone(),
@@ -120,7 +128,9 @@ impl World {
             },
             fresh: !is_there,
             uncommitted: if again { 0 } else { git.uncommitted().await },
-        })
+        };
+        drop(turn);
+        Ok(made)
     }
 
     fn processes_at(&self, workspace: &Path, cancel: CancellationToken) -> Processes {
