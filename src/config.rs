@@ -15,6 +15,7 @@ use crate::agent::limits::{self, Limits};
 use crate::agent::mask::Masks;
 use crate::agent::step::{Policy, Resume};
 use crate::agent::texts::Catalogues;
+use crate::doors::people::People;
 use crate::doors::whatsapp::sending::Template;
 use crate::gate::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 use crate::world::confine::{Mode, Own, ProcessLimits, Sandbox, Wanted};
@@ -156,6 +157,8 @@ pub struct FileSettings {
     /// The template that opens a conversation again, by name; empty: none.
     pub whatsapp_template: String,
     pub whatsapp_template_language: String,
+    /// Who has several chats.
+    pub people: People,
 }
 
 /// The configuration folder.

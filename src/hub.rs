@@ -2,6 +2,8 @@
 //!
 //! It holds no truth of its own: which sessions are awake is all that it knows, and losing that loses nothing.
 
+/// Answers from another chat of the same person.
+mod across;
 /// Sessions that wait for a yes or no.
 mod asking;
 /// What becomes of a chat whose session's journal is damaged.
@@ -151,7 +153,7 @@ impl Hub {
     ) -> Result<Delivered, DeliverError> {
         // Held until the message is on disk and indexed: where the next one goes, and whether it is the same, depends on it.
         let _lane = self.lane(chat).lock().await;
-        if let Some(session) = self.surface.store.seen_by(chat, &message.id)? {
+        if let Some(session) = self.came_to(chat, &message.id)? {
             return Ok(Delivered {
                 session,
                 fresh: false,
@@ -159,11 +161,16 @@ impl Hub {
             });
         }
         let (session, mut message) = self.route(chat, message)?;
-        message.order = self.surface.store.next_order(chat)?;
+        // Its place is one in the chat that it goes to.
+        let home = match message.stands_for {
+            Some(_) => self.chat_of(&session)?,
+            None => chat.to_owned(),
+        };
+        message.order = self.surface.store.next_order(&home)?;
         let (session, answer) = match self.hand_over(&session, message.clone()) {
             Err(DeliverError::Journal(damage @ JournalError::Damaged { .. })) => {
-                let fresh = self.stand_in(chat, &message.from, &session, &damage)?;
-                message.order = self.surface.store.next_order(chat)?;
+                let fresh = self.stand_in(&home, &message.from, &session, &damage)?;
+                message.order = self.surface.store.next_order(&home)?;
                 let answer = self.hand_over(&fresh, message)?;
                 (fresh, answer)
             }
@@ -350,7 +357,8 @@ impl Hub {
 
     fn lane(&self, chat: &str) -> &tokio::sync::Mutex<()> {
         let mut hasher = DefaultHasher::new();
-        chat.hash(&mut hasher);
+        // One person's chats share one: an answer may go from any of them to any other.
+        self.surface.people.lane(chat).hash(&mut hasher);
         &self.lanes[usize::try_from(hasher.finish() % LANES as u64).unwrap_or(0)]
     }
 
@@ -387,6 +395,9 @@ impl Hub {
             {
                 if let Some(session) = self.asking_for(chat, code)? {
                     return Ok((session, message));
+                }
+                if let Some(elsewhere) = self.across(chat, code, &message)? {
+                    return Ok(elsewhere);
                 }
             }
             // So does a reaction to it, or a reply that quotes it.

@@ -14,6 +14,7 @@ use crate::agent::state::{ErrandWish, Outgoing, Stage, State};
 use crate::agent::step::{Decision, Effect, Look, Policy, step};
 use crate::agent::trust::TrustAnswer;
 use crate::agent::worktrees::{self, Made};
+use crate::doors::people::People;
 use crate::doors::{self, Observers};
 use crate::schedule::wish::Answer;
 use crate::world::journal::{Journal, JournalError};
@@ -70,6 +71,8 @@ pub struct Surface {
     pub policy: Arc<Policy>,
     pub store: Arc<Store>,
     pub observers: Observers,
+    /// Who answers for whom.
+    pub people: Arc<People>,
     /// Whether sessions that come through a door from outside leave the person's folders alone.
     pub isolation: Isolation,
     /// Set once: no new effects, end at the next safe point.

@@ -57,7 +57,7 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
         let welcome = wording::welcome(&state.texts, &state.checkout);
         return Some(command(message, "pair", welcome));
     }
-    if message.from != state.opening.owner && message.via != Via::Flag {
+    if !is_theirs(state, message) {
         return Some(taken(
             message,
             Reading::Refused,
@@ -102,6 +102,20 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
         Said::Empty => Some(command(message, "", say(state, "empty", &[]))),
         Said::Plain(text) => take_plain(state, message, text),
     }
+}
+
+/// Whether it counts for this session: the owner says it. From another chat of theirs, only an answer to a question that it
+/// names does.
+fn is_theirs(state: &State, message: &Inbound) -> bool {
+    let owner = &state.opening.owner;
+    let answers = || match command::read(&message.text) {
+        Said::Command(ChatCommand::Approve { code, .. } | ChatCommand::Deny { code, .. }) => {
+            looks_like_code(&code.to_ascii_uppercase())
+        }
+        Said::Command(_) | Said::Empty | Said::Plain(_) | Said::Unknown(_) => false,
+    };
+    let from_elsewhere = message.stands_for.as_ref() == Some(owner) && answers();
+    message.from == *owner || message.via == Via::Flag || from_elsewhere
 }
 
 /// Whether the next message asks what the month has cost, and nobody has looked yet.

@@ -92,6 +92,7 @@ pub fn assemble(
         policy,
         store,
         observers: Observers::default(),
+        people: Arc::new(settings.file.people.clone()),
         isolation: settings.file.worktree,
         shutdown: shutdown.clone(),
     };

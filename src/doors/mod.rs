@@ -10,6 +10,8 @@ pub mod front;
 pub mod guests;
 /// Programs that speak over HTTP.
 pub mod http;
+/// Who has several chats.
+pub mod people;
 /// The clock.
 pub mod schedule;
 /// The HTTP routes.

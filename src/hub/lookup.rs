@@ -3,6 +3,7 @@
 use super::{DeliverError, Hub};
 use crate::agent::event::Event;
 use crate::world::journal;
+use std::iter;
 use std::path::PathBuf;
 
 impl Hub {
@@ -11,15 +12,21 @@ impl Hub {
     /// # Errors
     /// [`DeliverError`] where the database cannot be read.
     pub fn seen_by(&self, chat: &str, message: &str) -> Result<Option<String>, DeliverError> {
-        Ok(self.surface.store.seen_by(chat, message)?)
+        self.came_to(chat, message)
     }
 
-    /// Whether a session of this chat has a question with this code open.
+    /// Whether a session of this chat, or of another one of the same person, has a question with this code open.
     ///
     /// # Errors
     /// As [`Hub::seen_by`].
     pub fn is_asking(&self, chat: &str, code: &str) -> Result<bool, DeliverError> {
-        Ok(self.asking_for(chat, code)?.is_some())
+        let others = self.surface.people.others(chat);
+        for chat in iter::once(chat).chain(others) {
+            if self.asking_for(chat, code)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The line of a session's journal on which a message came. Reads all of it.

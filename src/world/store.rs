@@ -601,7 +601,9 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
             let sql = "UPDATE sessions SET last_order = max(last_order, ?2) WHERE id = ?1";
             db.prepare_cached(sql)?
                 .execute(params![session, message.order as i64])?;
-            if !matches!(message.via, Via::Schedule | Via::Notice) {
+            // Written in another chat, it opens no window in this one.
+            let is_here = message.stands_for.is_none();
+            if is_here && !matches!(message.via, Via::Schedule | Via::Notice) {
                 let sql =
                     "UPDATE sessions SET heard_at = max(coalesce(heard_at, 0), ?2) WHERE id = ?1";
                 db.prepare_cached(sql)?

@@ -34,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 const OWNER: &str = "ana";
+const OTHER_CHAT: &str = "http:desk";
 /// Decisions in a row without anything from outside.
 const STEPS_MAX: usize = 400;
 /// What it may take to bring any history to its end.
@@ -65,6 +66,8 @@ enum Input {
     },
     Deny,
     Stranger(&'static str),
+    /// The owner, from another of their chats; with the code of the open question, or of the last one, behind it.
+    Elsewhere(&'static str),
     /// A running effect ends.
     Finish {
         which: usize,
@@ -128,6 +131,7 @@ fn input() -> impl Strategy<Value = Input> {
         2 => any::<bool>().prop_map(|always| Input::Approve { always }),
         1 => Just(Input::Deny),
         1 => prop::sample::select(vec!["yes", "/cancel", "/agent-resume"]).prop_map(Input::Stranger),
+        1 => prop::sample::select(vec!["/approve", "/deny", "/cancel", "yes"]).prop_map(Input::Elsewhere),
         12 => (0..3_usize, 0..64_usize).prop_map(|(which, how)| Input::Finish { which, how }),
         1 => (0..2_u64, any::<bool>()).prop_map(|(back, may_pass)| Input::Undelivered { back, may_pass }),
         1 => prop::sample::select(vec!["", "look at this", "yes", "/cancel"])
@@ -270,6 +274,7 @@ impl Simulation {
             }
             Input::Deny => self.say(OWNER, &format!("/deny {} not that", self.last_code)),
             Input::Stranger(text) => self.say("eve", text),
+            Input::Elsewhere(text) => self.say_elsewhere(text),
             Input::Finish { which, how } => self.finish(*which, *how),
             Input::Undelivered { back, may_pass } => self.undelivered(*back, *may_pass),
             Input::Send(kind, caption) => self.send(*kind, caption),
@@ -349,7 +354,24 @@ impl Simulation {
     fn say(&mut self, from: &str, text: &str) -> Result<(), Killed> {
         self.messages += 1;
         let id = format!("m{}", self.messages);
-        let message = Inbound::text(id.clone(), from, text);
+        self.hear(Inbound::text(id, from, text))
+    }
+
+    /// Only an answer counts that says to what.
+    fn say_elsewhere(&mut self, word: &str) -> Result<(), Killed> {
+        self.messages += 1;
+        let (id, text) = (
+            format!("m{}", self.messages),
+            format!("{word} {}", self.last_code),
+        );
+        self.hear(Inbound {
+            stands_for: Some(OWNER.into()),
+            ..Inbound::text(id, OTHER_CHAT, text)
+        })
+    }
+
+    fn hear(&mut self, message: Inbound) -> Result<(), Killed> {
+        let id = message.id.clone();
         self.record(Event::MessageReceived { message })?;
         self.acknowledged.insert(id);
         self.heard = self.now;
@@ -823,8 +845,10 @@ impl Simulation {
                 self.open_ended.remove(call);
             }
             Event::ApprovalGiven { by, .. } | Event::Cancelled { by } | Event::Resumed { by } => {
+                let from_elsewhere =
+                    by.who == OTHER_CHAT && matches!(event, Event::ApprovalGiven { .. });
                 assert!(
-                    by.who == OWNER || by.who == "configuration",
+                    by.who == OWNER || by.who == "configuration" || from_elsewhere,
                     "{by:?}{}",
                     self.history()
                 );

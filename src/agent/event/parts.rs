@@ -120,6 +120,9 @@ pub struct Inbound {
     /// Questions that other sessions of the chat have open, where the message says yes or no and not to which.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<OpenQuestion>,
+    /// The session's owner, who answers from another chat of theirs: the settings said so when it came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_for: Option<String>,
 }
 
 fn is_english(language: &Language) -> bool {
@@ -152,6 +155,7 @@ impl Inbound {
             undelivered: None,
             order: 0,
             elsewhere: Vec::new(),
+            stands_for: None,
         }
     }
 }
