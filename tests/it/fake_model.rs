@@ -5,8 +5,11 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What the next request gets.
@@ -20,6 +23,8 @@ pub enum Next {
     Fails(u16, Option<u64>, Value),
     /// The connection breaks off after this much of a stream.
     Breaks(String),
+    /// The beginning of an answer, and then nothing more.
+    Hangs(String),
 }
 
 pub fn says(text: &str) -> Next {
@@ -54,6 +59,16 @@ struct Shared {
     /// Decides by what the request says, where the rest does not.
     decide: Option<Decide>,
     bodies: Mutex<Vec<String>>,
+    hanging: Arc<AtomicUsize>,
+}
+
+/// An answer that hangs, as long as somebody still listens.
+struct Hanging(Arc<AtomicUsize>);
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 type Decide = Box<dyn Fn(&Value) -> Next + Send + Sync>;
@@ -90,10 +105,16 @@ impl FakeModel {
             recorded,
             decide,
             bodies: Mutex::default(),
+            hanging: Arc::default(),
         });
         let app = Router::new().fallback(answer).with_state(shared.clone());
         tokio::spawn(async move { axum::serve(listener, app).await });
         Self { base_url, shared }
+    }
+
+    /// How many answers hang, their beginning given.
+    pub fn hanging(&self) -> usize {
+        self.shared.hanging.load(Ordering::SeqCst)
     }
 
     /// Every request body so far, parsed.
@@ -153,6 +174,23 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
                 response.headers_mut().insert("retry-after", seconds.into());
             }
             response
+        }
+        Some(Next::Hangs(text)) => {
+            let chunk =
+                json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": text}}]});
+            let beginning =
+                futures_util::stream::iter([Ok::<_, Infallible>(format!("data: {chunk}\n\n"))]);
+            let hanging = shared.hanging.clone();
+            let rest = futures_util::stream::once(async move {
+                hanging.fetch_add(1, Ordering::SeqCst);
+                let _hanging = Hanging(hanging);
+                std::future::pending().await
+            });
+            (
+                [("content-type", "text/event-stream")],
+                Body::from_stream(beginning.chain(rest)),
+            )
+                .into_response()
         }
         Some(Next::Breaks(text)) => {
             let broken =

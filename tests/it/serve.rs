@@ -87,7 +87,6 @@ impl Served {
     /// Gives a command the variables that the server has.
     pub fn furnish(&self, command: &mut Command) {
         command
-            .envs(self.environment.iter().cloned())
             .env("WHATSAPP_ACCESS_TOKEN", "token")
             .env("WHATSAPP_PHONE_NUMBER_ID", "100")
             .env("WHATSAPP_VERIFY_TOKEN", "verify-me")
@@ -95,7 +94,8 @@ impl Served {
             .env("WHATSAPP_API_URL", &self.graph.base_url)
             .env("ALLOWED_PHONE_NUMBERS", ANA)
             .env("PROJECTS_ROOT", self.program.projects())
-            .env("BIND_ADDR", "127.0.0.1:0");
+            .env("BIND_ADDR", "127.0.0.1:0")
+            .envs(self.environment.iter().cloned());
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -142,8 +142,16 @@ impl Served {
     }
 
     pub async fn tries_to_say_as(&self, from: &str, id: &str, text: &str) -> Option<u16> {
+        self.posts(text_webhook("100", from, id, text)).await
+    }
+
+    /// Any webhook, signed.
+    pub async fn signed(&self, body: Vec<u8>) -> u16 {
+        self.posts(body).await.expect("an answer")
+    }
+
+    async fn posts(&self, body: Vec<u8>) -> Option<u16> {
         let (_, url) = self.server.as_ref().expect("it runs");
-        let body = text_webhook("100", from, id, text);
         let signature = sign(SECRET, &body);
         let request = self
             .http

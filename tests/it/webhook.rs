@@ -308,7 +308,12 @@ async fn speaks_what_the_settings_say_whatever_is_written() {
 
 /// The body of a webhook with a reaction to, or a text that quotes, one of our messages.
 pub fn about(id: &str, of: &str, content: Value) -> Vec<u8> {
-    let mut body: Value = serde_json::from_slice(&text_webhook("100", ANA, id, "x")).expect("JSON");
+    about_from(ANA, id, of, content)
+}
+
+pub fn about_from(from: &str, id: &str, of: &str, content: Value) -> Vec<u8> {
+    let body = text_webhook("100", from, id, "x");
+    let mut body: Value = serde_json::from_slice(&body).expect("JSON");
     let message = &mut body["entry"][0]["changes"][0]["value"]["messages"][0];
     match content["emoji"].as_str() {
         Some(emoji) => {
