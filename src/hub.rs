@@ -528,7 +528,13 @@ impl Hub {
         let branch = isolates.then(|| worktrees::branch(&session));
         let write = policy.gate.write_enabled();
         let system = prompt::system(&workspace, branch.as_deref(), write, &own_files);
+        // A schedule's prompt is whole.
+        let gathers = doors::comes_in_pieces(chat) && scheduled.is_none();
         let opening = Opening {
+            together_ms: match gathers {
+                true => policy.limits.together_ms,
+                false => 0,
+            },
             format: FORMAT,
             program: concat!("journeyman ", env!("CARGO_PKG_VERSION")).into(),
             session: session.clone(),

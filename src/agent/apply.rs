@@ -30,10 +30,11 @@ mod worktrees;
 
 use crate::agent::checkpoints::Wish;
 use crate::agent::event::{
-    Answer, Call, CallId, EndReason, Event, Outcome, OutgoingKind, Record, Usage,
+    Along, Answer, Call, CallId, EndReason, Event, Outcome, OutgoingKind, Record, Usage,
 };
 use crate::agent::loops::Sight;
 use crate::agent::money::{Elsewhere, Spend};
+use crate::agent::reading::together;
 use crate::agent::recovery;
 use crate::agent::state::{ErrandWish, Pending, Phase, Question, Stage, State, Stop, Turn};
 use crate::agent::wording;
@@ -102,6 +103,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
                 let text = wording::welcome(&state.texts, &state.opening.workspace);
                 say(state, OutgoingKind::Notice, text);
             }
+            state.came.insert(message.id.clone(), state.now);
             state.unread.push_back(message.clone());
             Ok(())
         }
@@ -111,9 +113,14 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             reply,
             quote,
             attached,
+            with,
         } => {
-            let around = [quote.as_deref(), attached.as_deref()];
-            take_message(state, message, reading, reply.as_deref(), around)
+            let first = Along {
+                message: message.clone(),
+                quote: quote.clone(),
+                attached: attached.clone(),
+            };
+            take_message(state, &first, with, reading, reply.as_deref())
         }
         Event::ApprovalGiven {
             approval,
@@ -322,6 +329,10 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             };
             finish_send(state, *send, &attempt)
         }
+        Event::TogetherDue => match together::members(state).next() {
+            Some(_) => Ok(()),
+            None => illegal("nothing waits for more messages"),
+        },
         Event::SendDue { send } => match state.outbox.front_mut() {
             Some(front) if front.send == *send && front.due.is_some() => {
                 front.due = None;

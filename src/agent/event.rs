@@ -84,6 +84,8 @@ pub enum Event {
     Reminded,
     /// It is time to try a message again.
     SendDue { send: u64 },
+    /// Nothing more came for a while: what waited for it starts a turn.
+    TogetherDue,
     /// The owner stopped the turn.
     Cancelled { by: By },
     /// The owner wants the workspace put back, or an undo taken back.
@@ -278,6 +280,9 @@ pub enum Event {
         /// What it reads about the file that came with it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attached: Option<String>,
+        /// Messages that came right after it and are taken with it, as one.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        with: Vec<Along>,
     },
     /// The gate's verdict on a call.
     GateDecided {
@@ -392,6 +397,7 @@ impl Event {
             | Event::SendFinished { .. }
             | Event::SendDue { .. }
             | Event::SendSuperseded { .. }
+            | Event::TogetherDue
             | Event::Reminded
             | Event::MessageTaken { .. }
             | Event::GateDecided { .. }

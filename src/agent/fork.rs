@@ -43,7 +43,12 @@ pub fn opening(state: &State, session: String, chat: String, program: String) ->
         changed: state.changed.iter().cloned().collect(),
         in_turn,
     };
+    let together_ms = match chat == parent.chat {
+        true => parent.together_ms,
+        false => 0,
+    };
     Opening {
+        together_ms,
         session,
         chat,
         program,

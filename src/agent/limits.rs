@@ -47,6 +47,8 @@ pub struct Limits {
     pub model_retry_after_seconds_max: u64,
     /// Tries to send one message, minutes apart, before it is given up.
     pub send_attempts_max: u32,
+    /// How long a message that would start a turn waits for another one, in milliseconds; 0 waits for none.
+    pub together_ms: u64,
     /// Messages that a long text may become before it goes as a document.
     pub message_parts_max: usize,
     /// A webhook's body, in bytes.

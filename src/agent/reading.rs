@@ -6,11 +6,13 @@ mod commands;
 mod plain;
 /// What `/agent` says.
 mod status;
+/// What waits for more of the same.
+pub mod together;
 
 pub use commands::can_resume;
 pub use status::short_status;
 
-use crate::agent::command::{self, ChatCommand, Said};
+use crate::agent::command::{self, ChatCommand, Said, looks_like_code};
 use crate::agent::event::{By, Event, Inbound, Reading, Via};
 use crate::agent::media;
 use crate::agent::money;
@@ -22,12 +24,14 @@ use commands::take_command;
 use plain::{is_work, take_plain, which_one};
 
 /// The oldest unread message that needs not wait. What starts or steers work goes in order; a word that only answers or
-/// commands passes what is still to be fetched.
+/// commands passes what is still to be fetched, and what waits for more to come.
 fn due(state: &State) -> Option<&Inbound> {
+    let open = together::is_open(state);
     let mut behind = false;
     state.unread.iter().find(|message| {
         let is_here = media::is_here(state, message);
-        let waits = !is_here || behind && is_work(state, message);
+        let gathers = open && together::members(state).any(|member| member.id == message.id);
+        let waits = !is_here || gathers || behind && is_work(state, message);
         behind |= !is_here;
         !waits && !undelivered::is_early(state, message)
     })
@@ -163,6 +167,7 @@ fn taken(message: &Inbound, reading: Reading, reply: Option<String>) -> Event {
         reply,
         quote: None,
         attached: None,
+        with: Vec::new(),
     }
 }
 
@@ -176,5 +181,19 @@ fn by(message: &Inbound) -> By {
         who: message.from.clone(),
         via: message.via,
         message: Some(message.id.clone()),
+    }
+}
+
+/// `/cancel` before anything began: what waits to start a turn starts none.
+fn drop_waiting(state: &State, message: &Inbound) -> Event {
+    Event::MessageTaken {
+        message: message.id.clone(),
+        reading: Reading::Command {
+            name: "cancel".into(),
+        },
+        reply: Some(say(state, "cancelled_waiting", &[])),
+        quote: None,
+        attached: None,
+        with: together::dropped(state),
     }
 }

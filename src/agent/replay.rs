@@ -60,6 +60,7 @@ impl Today {
         let rang = matches!(
             before,
             Event::SendDue { .. }
+                | Event::TogetherDue
                 | Event::ApprovalExpired { .. }
                 | Event::Reminded
                 | Event::LimitReached { .. }
@@ -216,9 +217,10 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         Event::Interrupted { .. } => expected(recovery::on_start(state)),
         // The person wrote, here or in another session.
         Event::SendDue { send } if is_held(state, *send) => Match::Outside,
-        Event::SendDue { .. } | Event::ApprovalExpired { .. } | Event::Reminded => {
-            expected(state.next_alarm().map(|(_, alarm)| alarm))
-        }
+        Event::SendDue { .. }
+        | Event::TogetherDue
+        | Event::ApprovalExpired { .. }
+        | Event::Reminded => expected(state.next_alarm().map(|(_, alarm)| alarm)),
         Event::LimitReached { limit, .. } if limits::is_by_clock(state, limit) => Match::Outside,
         Event::ToolFinished { call, .. } => {
             let running = |stage: &Stage| matches!(stage, Stage::Running(_));
@@ -307,6 +309,10 @@ fn essence(event: &Event) -> Value {
         if let Some(fields) = value.as_object_mut() {
             fields.remove(words);
         }
+    }
+    let with = value.get_mut("with").and_then(Value::as_array_mut);
+    for along in with.into_iter().flatten() {
+        *along = along["message"].take();
     }
     if let Some(outcome) = value.get_mut("outcome").and_then(Value::as_object_mut) {
         outcome.remove("output");

@@ -14,6 +14,7 @@ use crate::agent::loops::{Loops, Sight};
 use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::plan::Plan;
 use crate::agent::quotes::Said;
+use crate::agent::reading::together;
 use crate::agent::texts::{Catalogues, Texts};
 use crate::agent::trust::TrustWish;
 use crate::agent::undelivered::Deliveries;
@@ -37,6 +38,8 @@ pub struct State {
     pub conversation: Conversation,
     /// Received, not yet understood.
     pub unread: VecDeque<Inbound>,
+    /// When each of them came.
+    pub came: BTreeMap<String, Timestamp>,
     /// The unread message for which something is being fetched.
     pub fetching: Option<String>,
     /// What was fetched, by the messages that it came with, until these are taken.
@@ -317,6 +320,7 @@ impl State {
             now: first.at,
             conversation,
             unread: VecDeque::new(),
+            came: BTreeMap::new(),
             fetching: None,
             got: BTreeMap::new(),
             seen: HashSet::new(),
@@ -392,7 +396,7 @@ impl State {
     }
 
     /// What happens by itself if nothing else does, and when: a question expires or is
-    /// asked once more, a message is tried again.
+    /// asked once more, a message is tried again, nothing more came for a while.
     pub fn next_alarm(&self) -> Option<(Timestamp, Event)> {
         // An answer that came in time counts, also where it is read late.
         let question = self.question().filter(|_| self.unread.is_empty());
@@ -408,6 +412,7 @@ impl State {
         let remind = remind.filter(|_| self.unread.is_empty());
         let remind = remind.map(|at| (at, Event::Reminded));
         let alarms = expiry.into_iter().chain(due).chain(remind);
+        let alarms = alarms.chain(together::alarm(self));
         alarms.min_by_key(|(at, _)| *at)
     }
 }

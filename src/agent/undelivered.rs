@@ -104,6 +104,7 @@ pub fn reading(state: &State, message: &Inbound, failure: &NotDelivered) -> Even
         reply: None,
         quote: None,
         attached: None,
+        with: Vec::new(),
     }
 }
 

@@ -38,6 +38,11 @@ pub fn is_served(chat: &str) -> bool {
 
 const WHATSAPP: &str = "whatsapp:";
 
+/// Whether people there send in several messages what they write in one elsewhere.
+pub fn comes_in_pieces(chat: &str) -> bool {
+    chat.starts_with(WHATSAPP)
+}
+
 /// Whether there is a person who may not know what this is.
 pub fn greets(chat: &str) -> bool {
     chat.starts_with(WHATSAPP)

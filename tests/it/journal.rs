@@ -29,6 +29,7 @@ fn opening() -> Event {
         worktrees: None,
         language: Default::default(),
         welcome: false,
+        together_ms: 0,
         fork: None,
     }))
 }

@@ -41,6 +41,7 @@ mod simulation;
 mod support;
 mod terminal;
 mod tidy;
+mod together;
 mod tools;
 mod trust;
 mod undo;

@@ -29,6 +29,7 @@ impl Program {
         fs::create_dir_all(&config).expect("a folder");
         // What is done is looked for where the test put its files; worktrees.rs has tests of their own.
         fs::write(config.join("settings.toml"), "worktree = \"shared\"\n").expect("written");
+        fs::write(config.join("limits.toml"), "together_ms = 0\n").expect("written");
         Self {
             folder,
             base_url: base_url.to_owned(),

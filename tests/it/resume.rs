@@ -192,6 +192,7 @@ fn opening(session: &str, workspace: &Path) -> Event {
         worktrees: None,
         language: Default::default(),
         welcome: false,
+        together_ms: 0,
         fork: None,
     }))
 }
@@ -213,6 +214,7 @@ fn long_session(path: &Path, session: &str, workspace: &Path, rounds: u32) {
         reply: None,
         quote: None,
         attached: None,
+        with: Vec::new(),
     });
     for round in 1..=rounds {
         let call = Call {

@@ -16,6 +16,7 @@ use journeyman::agent::event::{
 use journeyman::agent::language::Language;
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
+use journeyman::agent::reading::together;
 use journeyman::agent::recovery;
 use journeyman::agent::replay::{Match, Today};
 use journeyman::agent::state::{Errand, ErrandWish, Phase, Stage, State};
@@ -217,6 +218,11 @@ struct Simulation {
 
 impl Simulation {
     fn new(resume: Resume) -> Self {
+        Self::gathering(resume, 0)
+    }
+
+    /// Messages that start a turn wait so long for each other.
+    fn gathering(resume: Resume, together_ms: u64) -> Self {
         let scheduled = Scheduled {
             job: 1,
             slot: Timestamp(0),
@@ -230,6 +236,7 @@ impl Simulation {
                 Resume::Auto => Language::Spanish,
                 Resume::Ask => Language::English,
             },
+            together_ms,
             welcome: resume == Resume::Auto,
             scheduled: (resume == Resume::Auto).then(|| Box::new(scheduled)),
             brief: Some(Brief {
@@ -517,11 +524,24 @@ impl Simulation {
                     let fetches = |running: &Running| matches!(running, Running::Fetch(..));
                     let early = self.running.iter().any(sends);
                     let mut unread = self.state.unread.iter();
+                    let gathers = |message: &Inbound| {
+                        let opens = together::is_open(&self.state);
+                        opens && together::members(&self.state).any(|one| one.id == message.id)
+                    };
+                    let is_early = |message: &Inbound| early && message.undelivered.is_some();
                     assert!(
-                        unread.all(|message| early && message.undelivered.is_some())
+                        unread.all(|message| is_early(message) || gathers(message))
                             || self.running.iter().any(fetches)
                             || self.running.iter().any(trees),
                         "a message is never taken{}",
+                        self.history()
+                    );
+                    assert!(
+                        !together::is_open(&self.state)
+                            || self.running.iter().any(fetches)
+                            || self.running.iter().any(trees)
+                            || self.state.next_alarm().is_some(),
+                        "it waits for more for ever{}",
                         self.history()
                     );
                     self.check_rest();
@@ -1286,7 +1306,10 @@ proptest! {
         auto in any::<bool>(),
         inputs in prop::collection::vec(input(), 1..60),
     ) {
-        let mut simulation = Simulation::new(if auto { Resume::Auto } else { Resume::Ask });
+        // Longer than from one input to the next, in every other history.
+        let together_ms = if inputs.len() % 2 == 0 { 25 } else { 0 };
+        let resume = if auto { Resume::Auto } else { Resume::Ask };
+        let mut simulation = Simulation::gathering(resume, together_ms);
         for input in &inputs {
             simulation.take(input);
         }

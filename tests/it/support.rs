@@ -68,6 +68,7 @@ pub fn opening(owner: &str) -> Opening {
         worktrees: None,
         language: Language::English,
         welcome: false,
+        together_ms: 0,
         fork: None,
     }
 }

@@ -4,7 +4,7 @@ use super::calls::{finish_round, pending};
 use super::outbox::{notice, say, send_again};
 use super::trust::begin_turn;
 use super::{Illegal, illegal, turn};
-use crate::agent::event::{By, Inbound, Outcome, OutgoingKind, Reading, Status, Via};
+use crate::agent::event::{Along, By, Inbound, Outcome, OutgoingKind, Reading, Status, Via};
 use crate::agent::loops::Loops;
 use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Ticket, Turn};
 use crate::agent::wording;
@@ -16,6 +16,7 @@ pub(super) fn unread(state: &mut State, id: &str) -> Result<Inbound, Illegal> {
     match place.and_then(|place| state.unread.remove(place)) {
         Some(message) => {
             state.got.remove(id);
+            state.came.remove(id);
             Ok(message)
         }
         None => illegal(format!("message {id} is taken, and was not unread")),
@@ -36,21 +37,31 @@ fn heard_person(state: &mut State, by: &By) {
     }
 }
 
-pub(super) fn take_message(
-    state: &mut State,
-    id: &str,
-    reading: &Reading,
-    reply: Option<&str>,
-    [quote, attached]: [Option<&str>; 2],
-) -> Result<(), Illegal> {
-    let mut message = unread(state, id)?;
-    if let Some(quote) = quote {
+/// The unread message, with what the model reads around it.
+fn whole(state: &mut State, along: &Along) -> Result<Inbound, Illegal> {
+    let mut message = unread(state, &along.message)?;
+    if let Some(quote) = &along.quote {
         message.text = format!("{quote}\n\n{}", message.text);
     }
-    if let Some(attached) = attached {
+    if let Some(attached) = &along.attached {
         message.text = format!("{}\n\n{attached}", message.text)
             .trim_start()
             .to_owned();
+    }
+    Ok(message)
+}
+
+pub(super) fn take_message(
+    state: &mut State,
+    first: &Along,
+    with: &[Along],
+    reading: &Reading,
+    reply: Option<&str>,
+) -> Result<(), Illegal> {
+    let mut message = whole(state, first)?;
+    for along in with {
+        let next = whole(state, along)?;
+        message.text = format!("{}\n{}", message.text, next.text);
     }
     if matches!(
         reading,

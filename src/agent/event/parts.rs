@@ -48,6 +48,9 @@ pub struct Opening {
     /// The chat's first session: the person is told what this is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub welcome: bool,
+    /// How long a message that would start a turn waits for another one, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub together_ms: u64,
     /// Where this session comes from, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Box<Fork>>,
@@ -123,6 +126,18 @@ pub struct Inbound {
     /// The session's owner, who answers from another chat of theirs: the settings said so when it came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_for: Option<String>,
+}
+
+/// A message that is taken with the one before.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Along {
+    pub message: String,
+    /// What the model reads about the message that it quotes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote: Option<String>,
+    /// What it reads about the file that came with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attached: Option<String>,
 }
 
 fn is_english(language: &Language) -> bool {

@@ -1,7 +1,7 @@
 //! What each chat command does: an event of its own, or an answer at once.
 
 use super::status::{short_status, status};
-use super::{by, command, say, taken};
+use super::{by, command, drop_waiting, say, taken, together};
 use crate::agent::checkpoints::Way;
 use crate::agent::command::{ChatCommand, looks_like_code};
 use crate::agent::event::{EndReason, Event, Inbound, Reading, Via};
@@ -40,6 +40,7 @@ pub(super) fn take_command(
         ChatCommand::Redo { force } => redo(state, message, force),
         ChatCommand::New => command(message, "new", say(state, "new_thread", &[])),
         ChatCommand::Cancel if state.turn.is_some() => Event::Cancelled { by: by(message) },
+        ChatCommand::Cancel if !together::dropped(state).is_empty() => drop_waiting(state, message),
         ChatCommand::Cancel => command(message, "cancel", say(state, "nothing_to_cancel", &[])),
         // What it takes was said with the damage.
         ChatCommand::Resume { id: Some(id), .. } if state.damaged.as_deref() == Some(id) => {

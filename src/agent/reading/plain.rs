@@ -1,8 +1,8 @@
 //! A plain message, which is no command: it starts or steers work, or it answers what is open.
 
-use super::{by, say, taken};
+use super::{by, drop_waiting, say, taken, together};
 use crate::agent::command::{self, Said};
-use crate::agent::event::{Event, Inbound, OpenQuestion, Reading, Via};
+use crate::agent::event::{Along, Event, Inbound, OpenQuestion, Reading, Via};
 use crate::agent::media;
 use crate::agent::quotes;
 use crate::agent::state::{Outgoing, Phase, Question, State, Turn};
@@ -83,6 +83,10 @@ pub(super) fn take_plain(state: &State, message: &Inbound, text: &str) -> Option
             Reading::Steering,
             Some(say(state, "steering", &[])),
         )),
+        // What was said just before was not meant any more.
+        None if is_stop_word(text) && !is_file && !together::dropped(state).is_empty() => {
+            Some(drop_waiting(state, message))
+        }
         None => {
             let fires = wording::cron_fires(state, message);
             Some(for_model(state, message, Reading::Objective, fires))
@@ -92,8 +96,14 @@ pub(super) fn take_plain(state: &State, message: &Inbound, text: &str) -> Option
 
 /// Taken for the model, with what it quotes.
 fn for_model(state: &State, message: &Inbound, reading: Reading, reply: Option<String>) -> Event {
-    let told = [media::failure(state, message), reply];
-    let told: Vec<String> = told.into_iter().flatten().collect();
+    let with = match reading {
+        Reading::Objective => together::others(state, message),
+        _ => Vec::new(),
+    };
+    let others = state.unread.iter().filter(|other| is_along(&with, other));
+    let failures = [message].into_iter().chain(others);
+    let failures = failures.filter_map(|message| media::failure(state, message));
+    let told: Vec<String> = failures.chain(reply).collect();
     Event::MessageTaken {
         message: message.id.clone(),
         // An answer is for what was asked; nobody needs to be told what that was.
@@ -104,7 +114,12 @@ fn for_model(state: &State, message: &Inbound, reading: Reading, reply: Option<S
         reading,
         reply: (!told.is_empty()).then(|| told.join("\n")),
         attached: media::words(state, message),
+        with,
     }
+}
+
+fn is_along(with: &[Along], message: &Inbound) -> bool {
+    with.iter().any(|along| along.message == message.id)
 }
 
 /// With two questions open in one chat, an answer that names none answers nothing, and is asked which one it is for
@@ -156,7 +171,7 @@ fn is_about(message: &Inbound, question: &Question) -> bool {
 }
 
 /// With no question open, a plain "stop" is `/cancel` (behaviour, section 1).
-fn is_stop_word(text: &str) -> bool {
+pub(super) fn is_stop_word(text: &str) -> bool {
     let word = text
         .trim_matches(|c: char| !c.is_alphanumeric())
         .to_lowercase();

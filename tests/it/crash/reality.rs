@@ -133,6 +133,9 @@ impl Reality {
         }
         if !script.scheduled {
             truth.person.says(OBJECTIVE);
+            for piece in script.pieces {
+                truth.person.says(piece);
+            }
         }
         Arc::new(Self {
             script,
@@ -784,6 +787,9 @@ impl Reality {
     }
 
     fn is_steering(&self, text: &str) -> bool {
+        if self.script.pieces.contains(&text) {
+            return true;
+        }
         let mut meanwhile = self.script.model.iter().filter_map(|reply| reply.meanwhile);
         meanwhile.any(|words| words == text && !words.starts_with('/'))
     }
@@ -803,13 +809,16 @@ fn answers_in(messages: &[String]) -> usize {
 
 /// How often the model sees these words of the person: as a message, or in what stands for it.
 fn times_in_view(state: &State, words: &str) -> usize {
-    let message = format!(r#"{{"role":"user","content":"{words}"}}"#);
-    let with_file = format!(r#"{{"role":"user","content":"{words}\n\n[The person sent a file"#);
+    let lines = |wire: &str| {
+        let content = wire.strip_prefix(r#"{"role":"user","content":""#)?;
+        let text = content.strip_suffix(r#""}"#)?;
+        Some(text.split(r"\n").filter(|line| *line == words).count())
+    };
     let talk = &state.conversation;
     let seen = talk.messages().iter().zip(talk.kinds());
     let times = seen.map(|(wire, kind)| match kind {
         Kind::Digest => wire.get().matches(words).count(),
-        _ => usize::from(wire.get() == message || wire.get().starts_with(&with_file)),
+        _ => lines(wire.get()).unwrap_or_default(),
     });
     times.sum()
 }

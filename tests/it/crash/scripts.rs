@@ -26,6 +26,8 @@ pub struct Script {
     pub own: bool,
     /// The objective is spoken, or comes with a file.
     pub sent: Option<MediaKind>,
+    /// What the person says right after the objective, as a part of it.
+    pub pieces: &'static [&'static str],
     /// Commands outlive the process that started them, and what they print.
     pub kept: bool,
     /// The model's window in tokens: so small that messages are left out, and results.
@@ -74,6 +76,7 @@ const BASE: Script = Script {
     scheduled: false,
     own: false,
     sent: None,
+    pieces: &[],
     kept: false,
     window: None,
     effects: &[],
@@ -390,6 +393,14 @@ pub static SCRIPTS: &[Script] = &[
         ending: "Read.",
         own: true,
         sent: Some(MediaKind::Document),
+        ..BASE
+    },
+    Script {
+        name: "pieces",
+        // What comes too late for the first turn starts another one.
+        model: &[says("Hello."), says("Hello."), says("Hello.")],
+        pieces: &["the one on mobile", "and a test"],
+        ending: "Hello.",
         ..BASE
     },
 ];

@@ -387,12 +387,14 @@ fn at(text: &str) -> Timestamp {
 }
 
 fn policy(script: &Script) -> Arc<Policy> {
-    static POLICIES: Mutex<BTreeMap<(u32, u64), Arc<Policy>>> = Mutex::new(BTreeMap::new());
+    static POLICIES: Mutex<BTreeMap<(u32, u64, u64), Arc<Policy>>> = Mutex::new(BTreeMap::new());
     static LIMITS: LazyLock<Limits> =
         LazyLock::new(|| toml::from_str(DEFAULTS).expect("the limits"));
     let limits = LIMITS.clone();
     let rounds_max = script.rounds_max;
     let context_tokens = script.window.unwrap_or(limits.context_tokens);
+    // As short as a death: in some histories it is over before the last piece comes.
+    let together_ms = if script.pieces.is_empty() { 0 } else { 30 };
     let mut policies = POLICIES.lock().expect("nobody panics under it");
     let load = || {
         let names = |text: &str| text.split(' ').map(str::to_owned).collect();
@@ -406,6 +408,7 @@ fn policy(script: &Script) -> Arc<Policy> {
             limits: Limits {
                 rounds_max,
                 context_tokens,
+                together_ms,
                 ..limits
             },
             resume: Resume::Ask,
@@ -414,7 +417,7 @@ fn policy(script: &Script) -> Arc<Policy> {
             masks: Masks::default(),
         })
     };
-    let key = (rounds_max, context_tokens);
+    let key = (rounds_max, context_tokens, together_ms);
     policies.entry(key).or_insert_with(load).clone()
 }
 
@@ -645,4 +648,5 @@ survives! {
     a_compaction_survives_every_death: "compaction",
     a_voice_message_survives_every_death: "voice",
     a_document_survives_every_death: "document",
+    an_objective_in_pieces_survives_every_death: "pieces",
 }
