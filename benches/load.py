@@ -127,7 +127,7 @@ def until(what, check, seconds, every=0.05):
 class Stage:
     """The program between a model and a Graph API, in a folder of its own."""
 
-    def __init__(self, folder, numbers, think, settings='worktree = "shared"'):
+    def __init__(self, folder, numbers, think, settings='worktree = "shared"', together_ms=0):
         self.folder, self.numbers, self.think = pathlib.Path(folder), numbers, think
         self.ports = {name: free_port() for name in ("model", "graph", "server")}
         self.heard, self.processes = [], {}
@@ -140,6 +140,8 @@ class Stage:
             subprocess.run(["git", *args], cwd=shop, check=True)
         (self.folder / "home/config").mkdir(parents=True)
         (self.folder / "home/config/settings.toml").write_text(f'model_stream = false\nresume = "auto"\n{settings}\n')
+        # Waiting for further messages costs nothing but that time.
+        (self.folder / "home/config/limits.toml").write_text(f"together_ms = {together_ms}\n")
         for name in self.ports:
             self.start(name)
 
@@ -294,7 +296,8 @@ def account(stage, ids):
             if kind == "message_received":
                 came[event["message"]["id"]] += 1
             elif kind == "message_taken":
-                taken[event["message"]] += 1
+                for message in [event, *event.get("with", [])]:
+                    taken[message["message"]] += 1
                 turn = turn or event["reading"]["as"] == "objective"
             elif kind == "turn_ended":
                 if not turn:
@@ -395,7 +398,7 @@ def soak(wanted):
     print(f"seed {seed}", flush=True)
     chance, numbers = random.Random(seed), [str(34600000000 + at) for at in range(wanted.chats)]
     with tempfile.TemporaryDirectory(prefix="journeyman-soak-") as folder:
-        with Stage(folder, numbers, wanted.think) as stage:
+        with Stage(folder, numbers, wanted.think, together_ms=500) as stage:
             end, ids, kills = time.monotonic() + wanted.minutes * 60, [], collections.Counter()
             next_kill, back = time.monotonic() + 3, None
             while time.monotonic() < end:
