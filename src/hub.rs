@@ -153,7 +153,7 @@ impl Hub {
     ) -> Result<Delivered, DeliverError> {
         // Held until the message is on disk and indexed: where the next one goes, and whether it is the same, depends on it.
         let _lane = self.lane(chat).lock().await;
-        if let Some(session) = self.came_to(chat, &message.id)? {
+        if let Some(session) = self.seen_by(chat, &message.id)? {
             return Ok(Delivered {
                 session,
                 fresh: false,

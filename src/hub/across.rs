@@ -31,11 +31,10 @@ impl Hub {
     }
 
     /// The session that a message of this chat came to, if it came before; maybe one of another chat, which it answered.
-    pub(super) fn came_to(
-        &self,
-        chat: &str,
-        message: &str,
-    ) -> Result<Option<String>, DeliverError> {
+    ///
+    /// # Errors
+    /// [`DeliverError`] where the database cannot be read.
+    pub fn seen_by(&self, chat: &str, message: &str) -> Result<Option<String>, DeliverError> {
         let store = &self.surface.store;
         if let Some(session) = store.seen_by(chat, message)? {
             return Ok(Some(session));

@@ -7,18 +7,10 @@ use std::iter;
 use std::path::PathBuf;
 
 impl Hub {
-    /// The session that a message of this chat came to, if it came before.
-    ///
-    /// # Errors
-    /// [`DeliverError`] where the database cannot be read.
-    pub fn seen_by(&self, chat: &str, message: &str) -> Result<Option<String>, DeliverError> {
-        self.came_to(chat, message)
-    }
-
     /// Whether a session of this chat, or of another one of the same person, has a question with this code open.
     ///
     /// # Errors
-    /// As [`Hub::seen_by`].
+    /// [`DeliverError`] where the database cannot be read.
     pub fn is_asking(&self, chat: &str, code: &str) -> Result<bool, DeliverError> {
         let others = self.surface.people.others(chat);
         for chat in iter::once(chat).chain(others) {

@@ -23,7 +23,7 @@ impl Hub {
             return Ok(());
         }
         // Not known by its id: sent before the database was made anew, or this very moment.
-        let session = match store.session_of(chat, id)? {
+        let session = match store.seen_by(chat, id)? {
             Some(session) => Some(session),
             None => store.active_session(chat)?,
         };

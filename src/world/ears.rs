@@ -1,8 +1,8 @@
 //! Speech to text, at any server with OpenAI's `/audio/transcriptions`.
 
 use super::net;
+use reqwest::Client;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Client, Response};
 use serde::Deserialize;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -119,7 +119,9 @@ impl Ears {
                 format!("the transcription refused it (HTTP {})", status.as_u16()),
             ));
         }
-        let answer = read_bounded(response).await.map_err(unreachable)?;
+        let answer = net::read_up_to(response, ANSWER_BYTES_MAX)
+            .await
+            .map_err(unreachable)?;
         let heard: Result<Heard, _> = serde_json::from_slice(&answer);
         heard.map(|heard| heard.text).map_err(|_| {
             (
@@ -128,14 +130,4 @@ impl Ears {
             )
         })
     }
-}
-
-async fn read_bounded(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await?
-        && bytes.len() < ANSWER_BYTES_MAX
-    {
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
 }

@@ -27,3 +27,22 @@ pub fn strict_client(base_url: &str) -> Client {
     let strict = Client::builder().redirect(Policy::none()).build();
     strict.expect("BUG: a client that follows nothing can always be made")
 }
+
+/// A body, cut where it is longer than this.
+///
+/// # Errors
+/// Where the connection breaks.
+pub async fn read_up_to(
+    mut response: reqwest::Response,
+    bytes_max: usize,
+) -> Result<Vec<u8>, reqwest::Error> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let room = bytes_max - bytes.len();
+        bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if bytes.len() == bytes_max {
+            break;
+        }
+    }
+    Ok(bytes)
+}

@@ -276,26 +276,13 @@ impl Store {
         Ok(self.seen_by(chat, message)?.is_some())
     }
 
-    /// The session that a message came to, if it came before.
+    /// The session that a message belongs to, a person's or ours; `None` where it is new.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn seen_by(&self, chat: &str, message: &str) -> Result<Option<String>, StoreError> {
         self.with("look up a message in", |db| {
             db.prepare_cached("SELECT session FROM seen WHERE chat = ?1 AND message = ?2")?
-                .query_row([chat, message], |row| row.get(0))
-                .optional()
-        })
-    }
-
-    /// The session that a message belongs to, a person's or ours.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn session_of(&self, chat: &str, message: &str) -> Result<Option<String>, StoreError> {
-        let sql = "SELECT session FROM seen WHERE chat = ?1 AND message = ?2";
-        self.with("look up a message in", |db| {
-            db.prepare_cached(sql)?
                 .query_row([chat, message], |row| row.get(0))
                 .optional()
         })

@@ -279,7 +279,7 @@ impl Graph {
             Content::Json(body) => request.json(body),
             Content::File { name, bytes } => request.multipart(form(name, bytes)),
         };
-        let mut response = match request
+        let response = match request
             .timeout(Duration::from_millis(self.retry.timeout_ms))
             .send()
             .await
@@ -309,7 +309,7 @@ impl Graph {
             .headers()
             .get(RETRY_AFTER)
             .and_then(|value| retry_after_ms(value.to_str().ok()?, Utc::now()));
-        let answer = match read_bounded(&mut response).await {
+        let answer = match net::read_up_to(response, ANSWER_BYTES_MAX).await {
             Ok(bytes) => bytes,
             // The status of a failure is known even where its text is lost.
             Err(_) if !status.is_success() => Vec::new(),
@@ -470,16 +470,4 @@ fn retry_after_ms(value: &str, now: DateTime<Utc>) -> Option<u64> {
     }
     let at = DateTime::parse_from_rfc2822(value).ok()?;
     Some(u64::try_from((at.with_timezone(&Utc) - now).num_milliseconds()).unwrap_or(0))
-}
-
-async fn read_bounded(response: &mut reqwest::Response) -> Result<Vec<u8>, reqwest::Error> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        let room = ANSWER_BYTES_MAX - bytes.len();
-        bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if bytes.len() == ANSWER_BYTES_MAX {
-            break;
-        }
-    }
-    Ok(bytes)
 }
