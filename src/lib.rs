@@ -9,6 +9,8 @@ pub mod agent;
 pub mod cli;
 /// Settings, each knowing where it came from.
 pub mod config;
+/// What a team wrote down for its agents, pure.
+pub mod definitions;
 /// What wakes a session, and where its words go.
 pub mod doors;
 /// JUDGES, pure: verdicts; the only place that mints `Approved`.

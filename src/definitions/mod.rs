@@ -1,0 +1,34 @@
+//! What a team wrote down for its agents, in files: commands, agents, skills, instructions. Pure; the world reads the files.
+
+/// What stands between the `---` at the top.
+pub mod front_matter;
+
+pub use front_matter::FrontMatter;
+
+use serde::{Deserialize, Serialize};
+
+/// What a definition is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A prompt that a person starts by its name.
+    Command,
+    /// A role: a prompt, tools that it may use, a model.
+    Agent,
+    /// Knowledge that the model loads when it needs it.
+    Skill,
+    /// What the model is told without asking.
+    Instructions,
+}
+
+/// Who a definition comes from; of two with one name, the one of the lesser origin counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The repository: nothing of it counts before its workspace is trusted.
+    Workspace,
+    /// The owner's configuration folder.
+    User,
+    /// Compiled in, from `prompts/`.
+    BuiltIn,
+}
