@@ -13,6 +13,7 @@ use journeyman::tools::{self, Action, Reach};
 use journeyman::world::outputs::Outputs;
 use journeyman::world::process::{Processes, safe_environment};
 use journeyman::world::resolve;
+use journeyman::world::shelf::Shelf;
 use journeyman::world::store::Store;
 use journeyman::world::trust::Trust;
 use journeyman::world::workspace::Workspace;
@@ -112,6 +113,7 @@ impl Place {
                 store: Arc::new(Store::new(&folder.path().join("data"))),
                 masks: Masks::new([]),
                 run_hooks: true,
+                shelf: Shelf::new(folder.path().join("home"), limits::built_in().definitions()),
             },
             projects: None,
             expect: None,

@@ -15,6 +15,7 @@ use crate::agent::limits::{self, Limits};
 use crate::agent::mask::Masks;
 use crate::agent::step::{Policy, Resume};
 use crate::agent::texts::Catalogues;
+use crate::definitions::{self, places};
 use crate::doors::people::People;
 use crate::doors::whatsapp::sending::Template;
 use crate::gate::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
@@ -344,6 +345,14 @@ impl Settings {
         all.collect()
     }
 
+    /// What says how this program behaves, and is never changed by what it runs.
+    pub fn settled(&self) -> Vec<PathBuf> {
+        let folders = places::folders(definitions::Origin::User);
+        let folders = folders.iter().map(|searched| searched.folder);
+        let folders = ["config"].into_iter().chain(folders);
+        folders.map(|folder| self.home.join(folder)).collect()
+    }
+
     /// What confines commands that get this environment.
     pub fn sandbox(&self, environment: &[(String, String)]) -> Arc<Sandbox> {
         let (file, limits) = (&self.file, &self.limits);
@@ -361,7 +370,7 @@ impl Settings {
         };
         let own = Own {
             hidden: vec![self.data_dir.clone(), self.home.join(".env")],
-            settled: vec![self.home.join("config")],
+            settled: self.settled(),
         };
         Sandbox::new(&wanted, &own, environment)
     }

@@ -4,6 +4,7 @@ use crate::agent::event::{Event, Timestamp};
 use crate::agent::money;
 use crate::agent::state::{Phase, State, Stop, Turn};
 use crate::agent::step::Policy;
+use crate::definitions::Bounds;
 use crate::outline;
 use crate::schedule::wish::Terms;
 use serde::{Deserialize, Serialize};
@@ -89,9 +90,24 @@ pub struct Limits {
     pub outline_bytes_max: usize,
     /// Milliseconds that it may take.
     pub outline_ms_max: u64,
+    /// Definitions of one folder: commands, skills, agents and instructions together.
+    pub definitions_max: usize,
+    /// One definition, in bytes; a larger one is left out.
+    pub definition_bytes_max: u64,
+    /// Folders below a place of definitions.
+    pub definition_folders_max: usize,
 }
 
 impl Limits {
+    /// What finding definitions may cost.
+    pub fn definitions(&self) -> Bounds {
+        Bounds {
+            count_max: self.definitions_max,
+            bytes_max: self.definition_bytes_max,
+            depth_max: self.definition_folders_max,
+        }
+    }
+
     /// What one outline may cost.
     pub fn outline(&self) -> outline::Limits {
         outline::Limits {

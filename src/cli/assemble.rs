@@ -18,6 +18,7 @@ use crate::world::model::{Model, Patience};
 use crate::world::projects::{Projects, reference};
 use crate::world::resolve::Surroundings;
 use crate::world::schedules::Desk;
+use crate::world::shelf::Shelf;
 use crate::world::store::Store;
 use crate::world::trust::Trust;
 use crate::world::{Offers, World, process};
@@ -117,6 +118,7 @@ pub fn trust(settings: &Settings, store: Arc<Store>, masks: Masks) -> Trust {
         store,
         masks,
         run_hooks: settings.file.git_hooks,
+        shelf: Shelf::new(settings.home.clone(), settings.limits.definitions()),
     }
 }
 
@@ -157,12 +159,10 @@ pub fn surroundings(settings: &Settings, environment: &[(String, String)]) -> Su
         .iter()
         .find(|(name, _)| name == "PATH")
         .map(|(_, value)| env::split_paths(value).collect());
+    let hidden = [settings.data_dir.clone(), settings.home.join(".env")];
+    let own = settings.settled().into_iter().chain(hidden);
     Surroundings {
-        own: vec![
-            real(&settings.data_dir),
-            real(&settings.home.join("config")),
-            real(&settings.home.join(".env")),
-        ],
+        own: own.map(|path| real(&path)).collect(),
         home: env::var_os("HOME").map(PathBuf::from),
         path: path.unwrap_or_default(),
     }

@@ -10,6 +10,8 @@ mod backtest;
 mod chat;
 /// `cron`: schedules.
 mod cron;
+/// Definitions of a workspace.
+mod defs;
 /// The whole thing, in a minute, without keys.
 mod demo;
 /// What is configured, reachable, missing.
@@ -92,6 +94,9 @@ enum Command {
     Policy(policy::Policy),
     /// Show what stands in a file: classes, functions, headings, keys, with their lines
     Outline(outline::Outline),
+    /// Commands, skills, agents and instructions that are found here
+    #[command(subcommand)]
+    Defs(defs::Defs),
     /// Prompts on a schedule
     #[command(subcommand)]
     Cron(cron::Cron),
@@ -116,6 +121,7 @@ impl Command {
             | Command::Audit(_)
             | Command::Policy(_)
             | Command::Outline(_)
+            | Command::Defs(_)
             | Command::Cron(_)
             | Command::Doctor => true,
             Command::Demo(_)
@@ -236,6 +242,7 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Audit(audit) => audit.run(&settings),
         Command::Policy(policy) => policy.run(&settings),
         Command::Outline(outline) => outline.run(),
+        Command::Defs(defs) => defs.run(&settings),
         Command::Cron(cron) => cron.run(settings),
         Command::Pair(pair) => pair.run(&settings),
         Command::Trust(trust) => trust.run(&settings),

@@ -1,9 +1,18 @@
 //! What a team wrote down for its agents, in files: commands, agents, skills, instructions. Pure; the world reads the files.
 
+/// Those of the program itself.
+pub mod built_in;
 /// What stands between the `---` at the top.
 pub mod front_matter;
+/// Characters that nobody sees.
+pub mod hidden;
+/// Where they stand.
+pub mod places;
+/// Which one counts.
+pub mod registry;
 
 pub use front_matter::FrontMatter;
+pub use registry::{Definition, Problem, Registry};
 
 use serde::{Deserialize, Serialize};
 
@@ -31,4 +40,14 @@ pub enum Origin {
     User,
     /// Compiled in, from `prompts/`.
     BuiltIn,
+}
+
+/// What discovery may cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Definitions of one folder.
+    pub count_max: usize,
+    pub bytes_max: u64,
+    /// Folders below a place.
+    pub depth_max: usize,
 }

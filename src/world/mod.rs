@@ -53,6 +53,8 @@ pub mod resolve;
 pub mod schedules;
 /// Messages to the chat.
 pub mod sending;
+/// Definitions, as they stand in folders.
+pub mod shelf;
 /// The workspace's content, as git trees.
 pub mod snapshot;
 /// What keepers write down.

@@ -4,12 +4,15 @@
 //! hook that came or changed later runs only after the owner has said so again. Where anything cannot be told, nothing
 //! is trusted (invariant 12).
 
+/// What its files define.
+mod definitions;
 /// Hooks of a repository.
 mod hooks;
 
 pub use hooks::{Hook, Hooks};
 
 use super::confine::rules::worktree_folders;
+use super::shelf::Shelf;
 use super::store::Store;
 use super::store::trust::Trusted;
 use super::workspace::{Workspace, WorkspaceError, digest_of};
@@ -17,6 +20,7 @@ use crate::agent::brief::{Brief, BriefFile, FoundFile, NAMES};
 use crate::agent::event::Timestamp;
 use crate::agent::mask::Masks;
 use crate::agent::trust::{Survey, TrustAnswer, TrustItem, TrustWish};
+use crate::definitions::hidden;
 use crate::tools::is_secret;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -33,6 +37,8 @@ pub struct Trust {
     pub masks: Masks,
     /// Whether hooks of trusted workspaces run.
     pub run_hooks: bool,
+    /// Where definitions are found.
+    pub shelf: Shelf,
 }
 
 /// What git is told about hooks.
@@ -219,7 +225,7 @@ impl Trust {
                 name: name.to_owned(),
                 digest,
             },
-            text: text.map(|text| self.masks.apply(text)),
+            text: text.map(|text| self.masks.apply(hidden::removed(&text).0.into_owned())),
         }
     }
 }

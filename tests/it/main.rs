@@ -13,6 +13,7 @@ mod cron_killed;
 mod cron_notices;
 mod damage;
 mod deeds;
+mod definitions;
 mod fake_forge;
 mod fake_model;
 mod files;

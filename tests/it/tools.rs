@@ -12,6 +12,7 @@ use journeyman::gate::{
 use journeyman::tools::{self, Action, Kit, Reach, Tool};
 use journeyman::world::outputs::Outputs;
 use journeyman::world::process::{Processes, safe_environment};
+use journeyman::world::shelf::Shelf;
 use journeyman::world::store::Store;
 use journeyman::world::trust::Trust;
 use journeyman::world::workspace::{Open, Workspace, WorkspaceError, digest_of};
@@ -96,6 +97,7 @@ pub fn trust(folder: &Path) -> Trust {
         store: Arc::new(Store::new(&folder.join("data"))),
         masks: Masks::new([]),
         run_hooks: true,
+        shelf: Shelf::new(folder.join("home"), limits::built_in().definitions()),
     }
 }
 
