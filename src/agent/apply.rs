@@ -113,12 +113,14 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             reply,
             quote,
             attached,
+            image,
             with,
         } => {
             let first = Along {
                 message: message.clone(),
                 quote: quote.clone(),
                 attached: attached.clone(),
+                image: image.clone(),
             };
             take_message(state, &first, with, reading, reply.as_deref())
         }

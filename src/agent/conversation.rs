@@ -5,8 +5,11 @@
 
 /// What remains of messages that were left out.
 mod past;
+/// Texts and pictures.
+mod words;
 
 pub use past::Past;
+pub use words::{PICTURE, Part, Words};
 
 use crate::agent::event::{Answer, Call, CallId, Fork};
 use crate::agent::wording;
@@ -14,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
 use std::sync::Arc;
+use words::Content;
 
 /// Characters of a tool's name that providers take.
 const TOOL_NAME_CHARS_MAX: usize = 64;
@@ -90,7 +94,7 @@ enum Message<'a> {
         content: &'a str,
     },
     User {
-        content: &'a str,
+        content: Content<'a>,
     },
     Assistant {
         content: Option<&'a str>,
@@ -212,20 +216,27 @@ impl Conversation {
     }
 
     pub fn user(&mut self, content: &str) {
-        self.push(
-            Kind::Person { objective: false },
-            &Message::User { content },
-        );
+        let content = Content::Text(content);
+        let kind = Kind::Person { objective: false };
+        self.push(kind, &Message::User { content });
+    }
+
+    /// A person's words; those of an objective start a turn.
+    pub fn person(&mut self, words: &Words, objective: bool) {
+        let content = Content::of(words);
+        self.push(Kind::Person { objective }, &Message::User { content });
+    }
+
+    /// Pictures in what the model sees.
+    pub fn pictures(&self) -> usize {
+        let pictures = |wire: &Wire| wire.get().matches(PICTURE).count();
+        self.messages.iter().map(pictures).sum()
     }
 
     /// What the workspace's own files say since the session began.
     pub fn brief(&mut self, content: &str) {
+        let content = Content::Text(content);
         self.push(Kind::Brief, &Message::User { content });
-    }
-
-    /// A person's words that start a turn.
-    pub fn objective(&mut self, content: &str) {
-        self.push(Kind::Person { objective: true }, &Message::User { content });
     }
 
     /// The model's reply. Malformed arguments are repeated as `{}`: providers refuse a history that is not JSON.
@@ -286,7 +297,8 @@ impl Conversation {
             return false;
         }
         self.past = self.past_before(end, notes);
-        let digest = wire(&Message::User { content: digest });
+        let content = Content::Text(digest);
+        let digest = wire(&Message::User { content });
         self.messages.splice(1..end, [digest]);
         self.kinds.splice(1..end, [Kind::Digest]);
         self.bytes = self.messages.iter().map(|wire| wire.get().len()).sum();
@@ -316,6 +328,7 @@ pub fn tokens_in(bytes: usize) -> u64 {
 
 /// A message that asks the model for something beside the conversation.
 pub fn request(content: &str) -> Wire {
+    let content = Content::Text(content);
     wire(&Message::User { content })
 }
 

@@ -280,6 +280,9 @@ pub enum Event {
         /// What it reads about the file that came with it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attached: Option<String>,
+        /// What it sees of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        image: Option<Image>,
         /// Messages that came right after it and are taken with it, as one.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         with: Vec<Along>,

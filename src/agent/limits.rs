@@ -56,6 +56,10 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// A file or a sound that a person sends, in bytes.
     pub media_bytes_max: u64,
+    /// A picture that a model is shown, in bytes.
+    pub image_bytes_max: u64,
+    /// Pictures that one conversation holds for the model.
+    pub images_max: usize,
     /// On shutdown, seconds until running effects are left behind.
     pub drain_seconds: u64,
     /// Schedules of one person that are active or paused.

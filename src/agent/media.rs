@@ -1,11 +1,12 @@
 //! Messages that are no text: when they are fetched, and what they become. Pure.
 //!
 //! Such a message waits among the unread ones until the world has fetched what came with it, and what would start or steer
-//! work waits behind it; commands and answers pass. A document is told to the model by its path; spoken words are the message.
+//! work waits behind it; commands and answers pass. A document is told to the model by its path, and a picture shown besides;
+//! spoken words are the message.
 
-use crate::agent::event::{Event, Got, Inbound, MediaKind, Via};
+use crate::agent::event::{Event, Got, Image, Inbound, MediaKind, Via};
 use crate::agent::state::State;
-use crate::agent::step::{Decision, Effect};
+use crate::agent::step::{Decision, Effect, Policy};
 use crate::agent::worktrees;
 
 /// How much of what was heard is repeated in the chat.
@@ -19,7 +20,7 @@ pub fn unreadable(state: &State, kind: &str) -> String {
         "location" => say("unread_location", &[]),
         "contacts" => say("unread_contacts", &[]),
         "sticker" => say("unread_sticker", &[]),
-        "image" => say("unread_image", &[]),
+        "image" => say("unread_image", &[("model", &state.opening.model)]),
         "video" => say("unread_video", &[]),
         "unsupported" => say("unread_unsupported", &[]),
         kind => say("unread_kind", &[("kind", kind)]),
@@ -47,7 +48,7 @@ pub fn due(state: &State) -> Option<Decision> {
     let place = &state.worktrees;
     let has_place =
         worktrees::missing(state).is_none() || place.failed.contains_key(&state.checkout.path);
-    if media.kind == MediaKind::Document && !has_place {
+    if is_kept(media.kind) && !has_place {
         return match place.making {
             Some(_) => None,
             None => worktrees::make(state, &state.checkout),
@@ -61,8 +62,16 @@ pub fn due(state: &State) -> Option<Decision> {
 
 /// Whether it is a file with a person's words about it: never a command, and no answer to a question of the gate.
 pub fn is_file(message: &Inbound) -> bool {
-    let kind = message.media.as_ref().map(|media| media.kind);
-    kind == Some(MediaKind::Document) && message.via == Via::Text
+    let media = message.media.as_ref();
+    media.is_some_and(|media| is_kept(media.kind)) && message.via == Via::Text
+}
+
+/// Whether it is saved in the workspace.
+fn is_kept(kind: MediaKind) -> bool {
+    match kind {
+        MediaKind::Document | MediaKind::Image => true,
+        MediaKind::Audio => false,
+    }
 }
 
 /// What the person is told where what they sent could not be had.
@@ -77,6 +86,7 @@ pub fn failure(state: &State, message: &Inbound) -> Option<String> {
             let values = [("name", &*media.name), ("why", why)];
             state.texts.say("document_failed", &values)
         }
+        MediaKind::Image => state.texts.say("image_failed", &[("why", why)]),
     })
 }
 
@@ -89,7 +99,11 @@ pub fn is_lost(state: &State, message: &Inbound) -> bool {
 
 /// What the model reads about the file.
 pub fn words(state: &State, message: &Inbound) -> Option<String> {
-    let name = message.media.as_ref().map(|media| media.name.as_str())?;
+    let media = message.media.as_deref()?;
+    let name = match (media.kind, media.name.as_str()) {
+        (MediaKind::Image, "") => "a picture",
+        (_, name) => name,
+    };
     match state.got.get(&message.id)? {
         Got::Words { .. } => None,
         Got::Failed { why } => {
@@ -101,6 +115,7 @@ pub fn words(state: &State, message: &Inbound) -> Option<String> {
             bytes,
             mime,
             workspace,
+            image: _,
         } => {
             let bytes = bytes.to_string();
             let values = [
@@ -113,6 +128,26 @@ pub fn words(state: &State, message: &Inbound) -> Option<String> {
             Some(state.texts.say("document_model", &values))
         }
     }
+}
+
+/// What the model sees of messages that are taken together; in the conversation there is room for only so many. And how
+/// many find none.
+pub fn shown<'a>(
+    state: &'a State,
+    policy: &Policy,
+    messages: impl Iterator<Item = &'a Inbound>,
+) -> (Vec<(&'a str, &'a Image)>, usize) {
+    let steering = state.steering.iter().map(|words| words.images.len());
+    let there = state.conversation.pictures() + steering.sum::<usize>();
+    let room = policy.limits.images_max.saturating_sub(there);
+    let image = |message: &'a Inbound| match state.got.get(&message.id)? {
+        Got::File { image, .. } => Some((message.id.as_str(), image.as_ref()?)),
+        Got::Words { .. } | Got::Failed { .. } => None,
+    };
+    let mut images: Vec<_> = messages.filter_map(image).collect();
+    let beyond = images.len().saturating_sub(room);
+    images.truncate(room);
+    (images, beyond)
 }
 
 /// What was heard, for the chat.

@@ -70,7 +70,7 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
         return media::failure(state, message).map(|told| command(message, "", told));
     }
     if media::is_file(message) {
-        return take_plain(state, message, &message.text);
+        return take_plain(state, policy, message, &message.text);
     }
     if let Some(which) = which_one(state, policy, message) {
         return Some(taken(message, Reading::Ignored, Some(which)));
@@ -99,7 +99,7 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
             ))
         }
         Said::Empty => Some(command(message, "", say(state, "empty", &[]))),
-        Said::Plain(text) => take_plain(state, message, text),
+        Said::Plain(text) => take_plain(state, policy, message, text),
     }
 }
 
@@ -167,6 +167,7 @@ fn taken(message: &Inbound, reading: Reading, reply: Option<String>) -> Event {
         reply,
         quote: None,
         attached: None,
+        image: None,
         with: Vec::new(),
     }
 }
@@ -194,6 +195,7 @@ fn drop_waiting(state: &State, message: &Inbound) -> Event {
         reply: Some(say(state, "cancelled_waiting", &[])),
         quote: None,
         attached: None,
+        image: None,
         with: together::dropped(state),
     }
 }

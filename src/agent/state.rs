@@ -4,7 +4,7 @@
 
 use crate::agent::brief::Briefing;
 use crate::agent::checkpoints::Checkpoints;
-use crate::agent::conversation::Conversation;
+use crate::agent::conversation::{Conversation, Words};
 use crate::agent::deeds::Deeds;
 use crate::agent::event::{
     Call, CallId, EndReason, Event, Expectation, Got, Inbound, Opening, Outcome, OutgoingKind,
@@ -51,7 +51,7 @@ pub struct State {
     /// The last messages of both sides, for replies that quote one.
     pub said: Said,
     /// Understood, waiting for the next round boundary.
-    pub steering: Vec<Inbound>,
+    pub steering: Vec<Words>,
     pub outbox: VecDeque<Outgoing>,
     pub sends: u64,
     /// When the chat last heard where the plan stands.

@@ -104,6 +104,7 @@ pub fn reading(state: &State, message: &Inbound, failure: &NotDelivered) -> Even
         reply: None,
         quote: None,
         attached: None,
+        image: None,
         with: Vec::new(),
     }
 }

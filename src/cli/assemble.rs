@@ -15,6 +15,7 @@ use crate::world::lock::DataLock;
 use crate::world::media::Intake;
 use crate::world::model::openai::{Address, OpenAi};
 use crate::world::model::{Model, Patience};
+use crate::world::pictures::Eyes;
 use crate::world::projects::{Projects, reference};
 use crate::world::resolve::Surroundings;
 use crate::world::schedules::Desk;
@@ -176,6 +177,9 @@ fn intake(settings: &Settings) -> Intake {
     Intake {
         source: whatsapp.map(source),
         ears: settings.transcription.as_ref().map(ears),
+        eyes: (settings.model_entry())
+            .filter(|entry| entry.images)
+            .map(|_| Eyes::new(settings.limits.image_bytes_max)),
     }
 }
 

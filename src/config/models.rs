@@ -25,6 +25,8 @@ pub struct ModelEntry {
     /// Tokens that a conversation may grow to.
     pub context_tokens: Option<u64>,
     pub price: Option<Price>,
+    /// It can be shown pictures.
+    pub images: bool,
 }
 
 #[derive(Deserialize)]
@@ -42,6 +44,8 @@ struct Entry {
     input_usd: Option<f64>,
     cached_input_usd: Option<f64>,
     output_usd: Option<f64>,
+    #[serde(default)]
+    images: bool,
     #[serde(rename = "checked")]
     _checked: Option<String>,
 }
@@ -103,6 +107,7 @@ fn entry(entry: Entry) -> Result<ModelEntry, String> {
     Ok(ModelEntry {
         context_tokens: entry.context_tokens.filter(|tokens| *tokens > 0),
         price,
+        images: entry.images,
         names: entry.names,
     })
 }

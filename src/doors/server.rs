@@ -3,7 +3,7 @@
 //! It answers 200 only after every message of a webhook is on disk; anything else makes WhatsApp send it again, and
 //! what came twice is dropped. It logs neither texts nor numbers.
 
-use crate::agent::event::{Inbound, Via};
+use crate::agent::event::{Inbound, MediaKind, Via};
 use crate::config::WhatsApp;
 use crate::doors::guests::{Entry, Guests};
 use crate::doors::whatsapp::payload::{self, Incoming, Kind};
@@ -154,6 +154,11 @@ async fn take(front: &Front, incoming: Incoming) -> Result<(), crate::hub::Deliv
             about: Some(of),
             ..inbound(emoji, Via::Reaction, None)
         },
+        Kind::Media { media, .. }
+            if media.kind == MediaKind::Image && !front.hub.surface().world.intake.sees() =>
+        {
+            inbound(String::new(), Via::Text, Some("image".into()))
+        }
         Kind::Media { media, caption } => Inbound {
             media: Some(Box::new(media)),
             ..inbound(caption, Via::Text, None)

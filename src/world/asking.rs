@@ -30,6 +30,11 @@ impl World {
         if let Some(message) = &scene.begun_by {
             self.channels.show_work(&scene.customer.chat, message);
         }
+        let messages = self.shown(request.messages).await;
+        let request = &Request {
+            messages: &messages,
+            ..*request
+        };
         let asked = self.model.ask(request, self.patience, &show);
         let Some(answered) = scene.cancel.run_until_cancelled(asked).await else {
             return stopped(request.round);
@@ -51,6 +56,11 @@ impl World {
     /// what would be refused again is done without notes.
     pub(super) async fn summarise(&self, request: &Request<'_>, scene: &Scene) -> Event {
         let show = |_| ();
+        let messages = self.shown(request.messages).await;
+        let request = &Request {
+            messages: &messages,
+            ..*request
+        };
         let asked = self.model.ask(request, self.patience, &show);
         let Some(answered) = scene.cancel.run_until_cancelled(asked).await else {
             return stopped(request.round);

@@ -1,12 +1,15 @@
-//! Fetches what came with a message: a document into the workspace's inbox, spoken words as text.
+//! Fetches what came with a message: a document or a picture into the workspace's inbox, spoken words as text. What the
+//! model can be shown is kept with the session's outputs besides: files in a workspace change.
 //!
 //! Twice gives the same: a file is named after its content, and one that is there is not touched.
 
 use super::Scene;
 use super::World;
 use super::ears::Ears;
+use super::outputs::Outputs;
+use super::pictures::{self, Eyes};
 use super::workspace::Workspace;
-use crate::agent::event::{Event, Got, Media, MediaKind};
+use crate::agent::event::{Event, Got, Image, Media, MediaKind};
 use crate::doors::whatsapp::media::{Downloaded, MediaSource};
 use tokio::sync::Semaphore;
 
@@ -20,6 +23,14 @@ const ENDING_CHARS_MAX: usize = 12;
 pub struct Intake {
     pub source: Option<MediaSource>,
     pub ears: Option<Ears>,
+    pub eyes: Option<Eyes>,
+}
+
+impl Intake {
+    /// Whether the model can be shown pictures.
+    pub fn sees(&self) -> bool {
+        self.eyes.is_some()
+    }
 }
 
 impl World {
@@ -47,15 +58,19 @@ impl World {
                 let text = ears.hear(sound.bytes, &sound.mime).await?;
                 Ok(Got::Words { text })
             }
-            MediaKind::Document => {
+            MediaKind::Document | MediaKind::Image => {
                 let workspace = scene.workspace.clone();
                 let workspace = workspace.ok_or("the workspace cannot be opened")?;
                 let file = source
                     .download(media)
                     .await
                     .map_err(|error| error.to_string())?;
+                let image = self.image(media.kind, &file, scene)?;
                 let name = media.name.clone();
-                let kept = tokio::task::spawn_blocking(move || keep(&workspace, &name, file));
+                let outputs = Outputs::of(&self.data_dir, &scene.session);
+                let kept = tokio::task::spawn_blocking(move || {
+                    keep(&workspace, &outputs, &name, file, image)
+                });
                 kept.await
                     .map_err(|_| "it could not be saved (a bug of Journeyman)")?
             }
@@ -63,8 +78,44 @@ impl World {
     }
 }
 
-fn keep(workspace: &Workspace, name: &str, file: Downloaded) -> Result<Got, String> {
-    let name = file_name(name, &file.sha256);
+impl World {
+    /// What the model can be shown of the file. One that was sent as a picture must be one.
+    fn image(
+        &self,
+        kind: MediaKind,
+        file: &Downloaded,
+        scene: &Scene,
+    ) -> Result<Option<Image>, String> {
+        let eyes = self.intake.eyes.as_ref();
+        let mime = match (eyes.map(|eyes| eyes.look(&file.bytes, &file.mime)), kind) {
+            (Some(Ok(mime)), _) => mime,
+            (Some(Err(why)), MediaKind::Image) => return Err(why),
+            (None, _) | (Some(Err(_)), MediaKind::Document | MediaKind::Audio) => return Ok(None),
+        };
+        Ok(Some(Image {
+            session: scene.session.clone(),
+            sha256: file.sha256.clone(),
+            mime: mime.into(),
+        }))
+    }
+}
+
+fn keep(
+    workspace: &Workspace,
+    outputs: &Outputs,
+    name: &str,
+    file: Downloaded,
+    image: Option<Image>,
+) -> Result<Got, String> {
+    if let Some(image) = &image {
+        let kept = pictures::keep(outputs, image, &file.bytes);
+        kept.map_err(|error| format!("it could not be kept: {error}"))?;
+    }
+    let name = match (name, &image) {
+        ("", Some(image)) => image.mime.replace('/', "."),
+        (name, _) => name.to_owned(),
+    };
+    let name = file_name(&name, &file.sha256);
     let kept = workspace.receive(&name, &file.bytes);
     let root = workspace.root().file_name().unwrap_or_default();
     Ok(Got::File {
@@ -72,6 +123,7 @@ fn keep(workspace: &Workspace, name: &str, file: Downloaded) -> Result<Got, Stri
         bytes: file.bytes.len() as u64,
         mime: file.mime,
         workspace: root.to_string_lossy().into_owned(),
+        image,
     })
 }
 

@@ -39,6 +39,8 @@ pub mod net;
 pub mod notes;
 /// Whole outputs of commands.
 pub mod outputs;
+/// What a model is shown.
+pub mod pictures;
 /// Whether an effect happened.
 pub mod probe;
 /// The one spawn.

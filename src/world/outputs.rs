@@ -3,6 +3,7 @@
 //!
 //! `CALL`: a whole output that was too long for the model, secrets masked; the journal holds the digest. `CALL.spool`:
 //! what a command prints and how it ends, raw, until the journal has its result; `CALL.after`: what is to be done then.
+//! `SHA256.picture`: what a model is shown.
 //! What the model read stands in the journal, so a result that is left out of the conversation needs no copy: it is read
 //! back from there.
 
@@ -56,6 +57,31 @@ impl Outputs {
         options.write(true).create(true).truncate(true).mode(0o600);
         let mut file = options.open(self.folder.join(&call.0))?;
         file.write_all(text.as_bytes())
+    }
+
+    /// Keeps something under a name that belongs to its content: once.
+    ///
+    /// # Errors
+    /// Where the data folder cannot be written.
+    pub fn keep_as(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.folder.join(name);
+        if fs::read(&path).is_ok_and(|there| there == bytes) {
+            return Ok(());
+        }
+        self.make()?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    }
+
+    /// What was kept so.
+    ///
+    /// # Errors
+    /// Where it is not there, or cannot be read.
+    pub fn kept(&self, name: &str) -> io::Result<Vec<u8>> {
+        fs::read(self.folder.join(name))
     }
 
     /// The output of a call, as it was kept, else as the model read it.

@@ -47,9 +47,10 @@ def text(message_id: str, body: str, **more) -> bytes:
 
 
 class Server:
-    def __init__(self, url: str, graph: c.Graph, env: dict):
+    def __init__(self, url: str, graph: c.Graph, model, env: dict):
         self.url = url
         self.graph = graph
+        self.model = model
         self.env = env
 
     def post(self, body: bytes, signature: str | None = None) -> int:
@@ -58,7 +59,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def serve(folder, fixtures, settings=""):
+def serve(folder, fixtures, settings="", models=""):
     """`journeyman serve` between a model of fixtures and a Graph API that records."""
     projects = folder / "projects"
     projects.mkdir()
@@ -80,12 +81,13 @@ def serve(folder, fixtures, settings=""):
         config = pathlib.Path(env["JOURNEYMAN_HOME"]) / "config"
         config.mkdir(parents=True, exist_ok=True)
         (config / "settings.toml").write_text(settings)
+        (config / "models.toml").write_text(models)
         log = folder / "serve.log"
         assert c.BIN.is_file(), f"no binary at {c.BIN}: build it, or set JOURNEYMAN_BIN"
         with c.program([str(c.BIN), "serve"], env, folder / "home", log) as process:
             c.wait_for("serve", lambda: process.poll() is not None or c.listens(port))
             assert process.poll() is None, log.read_text()
-            yield Server(f"http://127.0.0.1:{port}", graph, env)
+            yield Server(f"http://127.0.0.1:{port}", graph, mock, env)
         assert TOKEN not in log.read_text() and SECRET not in log.read_text()
 
 
@@ -346,6 +348,28 @@ def test_a_document_that_pywa_reads_is_in_the_inbox(greeter, newer):
     root = pathlib.Path(greeter.env["PROJECTS_ROOT"])
     found = c.wait_for("the file", lambda: list(root.rglob(f"inbox/list{int(newer)}-*.txt")), 30)
     assert [file.read_bytes() for file in found] == [NOTES]
+
+
+PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+
+
+def test_a_picture_that_pywa_reads_is_shown_to_the_model_as_openai_takes_it(tmp_path):
+    sees = f'[[model]]\nnames = ["{c.MODEL}"]\nimages = true\n'
+    fixtures = [{"match": {}, "response": {"content": "A dot."}}]
+    with serve(tmp_path, fixtures, models=sees) as server:
+        digest = base64.b64encode(hashlib.sha256(PIXEL).digest()).decode()
+        content = {"id": "77", "mime_type": "image/png", "sha256": digest, "caption": "what is it?"}
+        body = webhook("wamid.picture", {"type": "image", "image": content})
+        message = pywa.types.Message.from_update(Pywa().client, json.loads(body))
+        assert (message.image.id, message.image.mime_type, message.caption) == ("77", "image/png", "what is it?")
+        server.graph.media["77"] = ("image/png", PIXEL)
+        assert server.post(body) == 200
+        server.graph.wait("the answer", lambda sent: sent.get("text", {}).get("body") == "A dot.", 30)
+        assert server.post(text("wamid.more", "and now?")) == 200
+        (first, second) = c.wait_for("two requests", lambda: server.model.bodies()[1:] and server.model.bodies(), 30)
+    checks.all_of([first, second])
+    words, picture = first["messages"][1]["content"]
+    assert words["text"].startswith("what is it?") and picture["image_url"]["url"].endswith(base64.b64encode(PIXEL).decode())
 
 
 @pytest.mark.parametrize("newer", [True, False], ids=["newer", "older"])

@@ -238,6 +238,7 @@ fn asking(tool: &str, arguments: &str) -> Vec<(i64, Event)> {
                 reply: None,
                 quote: None,
                 attached: None,
+                image: None,
                 with: Vec::new(),
             },
         ),

@@ -31,6 +31,7 @@ mod model;
 mod outline;
 mod outlive;
 mod patch;
+mod pictures;
 mod policy;
 mod program;
 mod recovery;

@@ -214,6 +214,7 @@ fn long_session(path: &Path, session: &str, workspace: &Path, rounds: u32) {
         reply: None,
         quote: None,
         attached: None,
+        image: None,
         with: Vec::new(),
     });
     for round in 1..=rounds {

@@ -10,8 +10,8 @@ use journeyman::agent::apply::apply;
 use journeyman::agent::brief::Brief;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Expectation, ExpectedFile,
-    Got, Inbound, Media, MediaKind, Names, NotDelivered, Opening, Outcome, Probe, Record, Restored,
-    Scheduled, Status, Timestamp, TreeId, Usage, Via, WorkspaceRef,
+    Got, Image, Inbound, Media, MediaKind, Names, NotDelivered, Opening, Outcome, Probe, Record,
+    Restored, Scheduled, Status, Timestamp, TreeId, Usage, Via, WorkspaceRef,
 };
 use journeyman::agent::language::Language;
 use journeyman::agent::limits::{DEFAULTS, Limits};
@@ -137,6 +137,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => (0..2_u64, any::<bool>()).prop_map(|(back, may_pass)| Input::Undelivered { back, may_pass }),
         1 => prop::sample::select(vec!["", "look at this", "yes", "/cancel"])
             .prop_map(|caption| Input::Send(MediaKind::Document, caption)),
+        1 => Just(Input::Send(MediaKind::Image, "like this")),
         1 => Just(Input::Send(MediaKind::Audio, "")),
         1 => Just(Input::Kill),
         1 => Just(Input::Downtime),
@@ -708,7 +709,7 @@ impl Simulation {
             Effect::Fetch { message, media } => {
                 let fetches = |running: &Running| matches!(running, Running::Fetch(..));
                 assert!(!self.running.iter().any(fetches), "two at a time");
-                if media.kind == MediaKind::Document {
+                if media.kind != MediaKind::Audio {
                     let place = &self.state.worktrees;
                     let failed = place.failed.contains_key(&self.state.checkout.path);
                     assert!(
@@ -1151,11 +1152,16 @@ fn line(seq: u64, at: i64, event: Event) -> Record {
 fn got(kind: MediaKind, how: usize) -> Got {
     match (how % 4, kind) {
         (0, _) => Got::Failed { why: "no".into() },
-        (_, MediaKind::Document) => Got::File {
+        (_, kind @ (MediaKind::Document | MediaKind::Image)) => Got::File {
             path: "inbox/notes-7.txt".into(),
             bytes: 7,
             mime: "text/plain".into(),
             workspace: "shop".into(),
+            image: (kind == MediaKind::Image).then(|| Image {
+                session: "s".into(),
+                sha256: "07".into(),
+                mime: "image/png".into(),
+            }),
         },
         (how, MediaKind::Audio) => Got::Words {
             text: ["fix the test", "yes", "stop"][how - 1].into(),

@@ -3,7 +3,7 @@
 use crate::support::{PATIENCE, is_welcome, make_repository, words};
 use journeyman::agent::language::Language;
 use journeyman::agent::state::State;
-use journeyman::cli::assemble::{Assembly, assemble, project_workspace};
+use journeyman::cli::assemble::{self, Assembly, assemble, project_workspace};
 use journeyman::config::{Settings, WhatsApp};
 use journeyman::doors::server;
 use journeyman::doors::whatsapp::signature::{SIGNATURE_HEADER, sign};
@@ -51,9 +51,17 @@ impl Front {
         let mut settings = Settings::demo(folder.path(), whatsapp);
         adjust(&mut settings);
         make_repository(&folder.path().join("projects/shop"));
-        let model = Model::Scripted(
-            Scripted::parse(&json!({"replies": replies}).to_string()).expect("a recording"),
-        );
+        // Settings that name a model's address mean it.
+        let at = settings
+            .model
+            .as_ref()
+            .is_some_and(|model| !model.base_url.is_empty());
+        let model = match at {
+            true => assemble::model(&settings).expect("a model"),
+            false => Model::Scripted(
+                Scripted::parse(&json!({"replies": replies}).to_string()).expect("a recording"),
+            ),
+        };
         let assembly = assemble(
             &settings,
             model,

@@ -3,7 +3,8 @@
 use super::messages::{pass_on_steering, unread};
 use super::outbox::{notice, say};
 use super::{Illegal, checkpoints, errands};
-use crate::agent::event::{Inbound, OutgoingKind};
+use crate::agent::conversation::Words;
+use crate::agent::event::OutgoingKind;
 use crate::agent::state::{Pending, Phase, Stage, State, Stop};
 use crate::agent::wording;
 
@@ -61,11 +62,8 @@ pub(super) fn lose_tail(state: &mut State, lost: Lost<'_>) {
         ("file", lost.file),
     ];
     notice(state, "good_prefix", &values);
-    state.steering.push(Inbound::text(
-        String::new(),
-        String::new(),
-        wording::lines_lost(lost.lines),
-    ));
+    let lost = Words::text(wording::lines_lost(lost.lines));
+    state.steering.push(lost);
     let between = |phase: &Phase| matches!(phase, Phase::Ready);
     if state.turn.as_ref().is_none_or(|turn| between(&turn.phase)) {
         pass_on_steering(state);

@@ -4,11 +4,14 @@ use super::calls::{finish_round, pending};
 use super::outbox::{notice, say, send_again};
 use super::trust::begin_turn;
 use super::{Illegal, illegal, turn};
+use crate::agent::conversation::Words;
 use crate::agent::event::{Along, By, Inbound, Outcome, OutgoingKind, Reading, Status, Via};
 use crate::agent::loops::Loops;
 use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Ticket, Turn};
 use crate::agent::wording;
 use crate::gate::Pattern;
+
+const SHOWN_WITH_THE_ANSWER: &str = "[The picture that the person sent with that answer:]";
 
 /// The unread message `id`. Some pass others that have to wait.
 pub(super) fn unread(state: &mut State, id: &str) -> Result<Inbound, Illegal> {
@@ -37,18 +40,19 @@ fn heard_person(state: &mut State, by: &By) {
     }
 }
 
-/// The unread message, with what the model reads around it.
-fn whole(state: &mut State, along: &Along) -> Result<Inbound, Illegal> {
-    let mut message = unread(state, &along.message)?;
+/// The unread message, with what the model reads and sees around it.
+fn whole(state: &mut State, along: &Along) -> Result<(Inbound, Words), Illegal> {
+    let message = unread(state, &along.message)?;
+    let mut words = Words::text(message.text.clone());
     if let Some(quote) = &along.quote {
-        message.text = format!("{quote}\n\n{}", message.text);
+        words.text = format!("{quote}\n\n{}", words.text);
     }
     if let Some(attached) = &along.attached {
-        message.text = format!("{}\n\n{attached}", message.text)
-            .trim_start()
-            .to_owned();
+        let text = format!("{}\n\n{attached}", words.text);
+        words.text = text.trim_start().to_owned();
     }
-    Ok(message)
+    words.images.extend(along.image.clone());
+    Ok((message, words))
 }
 
 pub(super) fn take_message(
@@ -58,10 +62,11 @@ pub(super) fn take_message(
     reading: &Reading,
     reply: Option<&str>,
 ) -> Result<(), Illegal> {
-    let mut message = whole(state, first)?;
+    let (message, mut words) = whole(state, first)?;
     for along in with {
-        let next = whole(state, along)?;
-        message.text = format!("{}\n{}", message.text, next.text);
+        let (_, next) = whole(state, along)?;
+        words.text = format!("{}\n{}", words.text, next.text);
+        words.images.extend(next.images);
     }
     if matches!(
         reading,
@@ -82,7 +87,7 @@ pub(super) fn take_message(
             if state.plan.done() == state.plan.steps.len() {
                 state.plan = Default::default();
             }
-            state.conversation.objective(&message.text);
+            state.conversation.person(&words, true);
             state.worktrees.doubt();
             let person = !matches!(message.via, Via::Schedule | Via::Notice);
             let began = person.then(|| message.id.clone());
@@ -91,7 +96,7 @@ pub(super) fn take_message(
         }
         Reading::Steering => {
             let at_boundary = matches!(turn(state)?.phase, Phase::Ready);
-            state.steering.push(message);
+            state.steering.push(words);
             if at_boundary {
                 pass_on_steering(state);
             }
@@ -101,7 +106,13 @@ pub(super) fn take_message(
             let Stage::Listening = pending.stage else {
                 return illegal(format!("call {call} did not ask"));
             };
-            pending.stage = Stage::Heard(message.text);
+            pending.stage = Stage::Heard(words.text);
+            if !words.images.is_empty() {
+                // A result holds no picture: it comes right after.
+                let text = SHOWN_WITH_THE_ANSWER.to_owned();
+                let images = words.images;
+                state.steering.push(Words { text, images });
+            }
         }
         Reading::Command { name } => {
             // A code is in no language: the first words are, and open a session of their own.
@@ -122,8 +133,8 @@ pub(super) fn take_message(
 }
 
 pub(super) fn pass_on_steering(state: &mut State) {
-    for message in std::mem::take(&mut state.steering) {
-        state.conversation.user(&message.text);
+    for words in std::mem::take(&mut state.steering) {
+        state.conversation.person(&words, false);
     }
 }
 

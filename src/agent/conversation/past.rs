@@ -2,6 +2,7 @@
 //!
 //! The words are read back from the messages themselves when they go, so that nothing is held twice until then.
 
+use super::words::text_of;
 use super::{Kind, Wire, Worth};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,7 @@ pub struct Said {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ReadBack {
+    #[serde(deserialize_with = "text_of")]
     pub content: Option<String>,
     pub tool_call_id: String,
     tool_calls: Vec<ReadCall>,

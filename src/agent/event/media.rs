@@ -27,6 +27,8 @@ pub enum MediaKind {
     Document,
     /// Heard; the words are the message.
     Audio,
+    /// Saved as a document is, and shown to the model.
+    Image,
 }
 
 /// What became of it.
@@ -39,6 +41,9 @@ pub enum Got {
         bytes: u64,
         mime: String,
         workspace: String,
+        /// The model can be shown it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        image: Option<Image>,
     },
     Words {
         text: String,
@@ -46,4 +51,15 @@ pub enum Got {
     Failed {
         why: String,
     },
+}
+
+/// A picture, by its content. The bytes lie with the session's outputs; a model is shown them from there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// With whose outputs: a fork shows pictures of its parent.
+    pub session: String,
+    /// In hex.
+    pub sha256: String,
+    /// `image/jpeg`, `image/png` or `image/webp`, as the bytes say.
+    pub mime: String,
 }

@@ -1,6 +1,6 @@
 //! What events are made of: messages, calls, answers, outcomes.
 
-use super::{Media, Timestamp};
+use super::{Image, Media, Timestamp};
 use crate::agent::brief::Brief;
 use crate::agent::conversation::{Kind, Past};
 use crate::agent::language::Language;
@@ -138,6 +138,9 @@ pub struct Along {
     /// What it reads about the file that came with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<String>,
+    /// What it sees of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
 }
 
 fn is_english(language: &Language) -> bool {

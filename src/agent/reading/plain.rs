@@ -21,7 +21,12 @@ pub(super) fn is_work(state: &State, message: &Inbound) -> bool {
     is_persons && (media::is_file(message) || !answers && !stops && state.listening().is_none())
 }
 
-pub(super) fn take_plain(state: &State, message: &Inbound, text: &str) -> Option<Event> {
+pub(super) fn take_plain(
+    state: &State,
+    policy: &Policy,
+    message: &Inbound,
+    text: &str,
+) -> Option<Event> {
     let is_file = media::is_file(message);
     if let Some((_, question)) = state.question() {
         let reply = read_reply(text).filter(|_| !is_file);
@@ -49,6 +54,7 @@ pub(super) fn take_plain(state: &State, message: &Inbound, text: &str) -> Option
             },
             None => for_model(
                 state,
+                policy,
                 message,
                 Reading::Steering,
                 Some(say(state, "still_open", &[("code", &question.approval)])),
@@ -60,7 +66,13 @@ pub(super) fn take_plain(state: &State, message: &Inbound, text: &str) -> Option
     }
     if let Some(call) = state.listening() {
         let call = call.id.clone();
-        return Some(for_model(state, message, Reading::Answer { call }, None));
+        return Some(for_model(
+            state,
+            policy,
+            message,
+            Reading::Answer { call },
+            None,
+        ));
     }
     match &state.turn {
         Some(_) if is_stop_word(text) && !is_file => Some(Event::Cancelled { by: by(message) }),
@@ -73,12 +85,14 @@ pub(super) fn take_plain(state: &State, message: &Inbound, text: &str) -> Option
             interrupted: true, ..
         }) => Some(for_model(
             state,
+            policy,
             message,
             Reading::Steering,
             Some(say(state, "steering_interrupted", &[])),
         )),
         Some(_) => Some(for_model(
             state,
+            policy,
             message,
             Reading::Steering,
             Some(say(state, "steering", &[])),
@@ -89,21 +103,42 @@ pub(super) fn take_plain(state: &State, message: &Inbound, text: &str) -> Option
         }
         None => {
             let fires = wording::cron_fires(state, message);
-            Some(for_model(state, message, Reading::Objective, fires))
+            Some(for_model(state, policy, message, Reading::Objective, fires))
         }
     }
 }
 
-/// Taken for the model, with what it quotes.
-fn for_model(state: &State, message: &Inbound, reading: Reading, reply: Option<String>) -> Event {
-    let with = match reading {
+/// Taken for the model, with what it quotes and shows.
+fn for_model(
+    state: &State,
+    policy: &Policy,
+    message: &Inbound,
+    reading: Reading,
+    reply: Option<String>,
+) -> Event {
+    let mut with = match reading {
         Reading::Objective => together::others(state, message),
         _ => Vec::new(),
     };
-    let others = state.unread.iter().filter(|other| is_along(&with, other));
-    let failures = [message].into_iter().chain(others);
-    let failures = failures.filter_map(|message| media::failure(state, message));
-    let told: Vec<String> = failures.chain(reply).collect();
+    let others = || state.unread.iter().filter(|other| is_along(&with, other));
+    let all: Vec<&Inbound> = [message].into_iter().chain(others()).collect();
+    let failures = all
+        .iter()
+        .filter_map(|message| media::failure(state, message));
+    let (images, beyond) = media::shown(state, policy, all.iter().copied());
+    let too_many = (beyond > 0).then(|| {
+        let max = policy.limits.images_max.to_string();
+        let count = beyond.to_string();
+        say(state, "images_full", &[("count", &count), ("max", &max)])
+    });
+    let told: Vec<String> = failures.chain(too_many).chain(reply).collect();
+    let image = |id: &str| {
+        let found = images.iter().find(|(message, _)| *message == id);
+        found.map(|(_, image)| (*image).clone())
+    };
+    for along in &mut with {
+        along.image = image(&along.message);
+    }
     Event::MessageTaken {
         message: message.id.clone(),
         // An answer is for what was asked; nobody needs to be told what that was.
@@ -114,6 +149,7 @@ fn for_model(state: &State, message: &Inbound, reading: Reading, reply: Option<S
         reading,
         reply: (!told.is_empty()).then(|| told.join("\n")),
         attached: media::words(state, message),
+        image: image(&message.id),
         with,
     }
 }

@@ -59,6 +59,7 @@ pub fn others(state: &State, first: &Inbound) -> Vec<Along> {
         message: message.id.clone(),
         quote: quotes::context(state, message),
         attached: media::words(state, message),
+        image: None, // that depends on all of them
     };
     others.map(along).collect()
 }

@@ -230,6 +230,9 @@ fn checked_type(media: &Media, response: &Response) -> Result<String, MediaError
         MediaKind::Audio => {
             known.starts_with("audio/") && (known == declared || declared.is_empty())
         }
+        MediaKind::Image => {
+            known.starts_with("image/") && (known == declared || declared.is_empty())
+        }
     };
     match fits {
         true => Ok(known),

@@ -196,6 +196,7 @@ struct RawMessage {
     button: Option<RawTemplateButton>,
     reaction: Option<RawReaction>,
     document: Option<RawMedia>,
+    image: Option<RawMedia>,
     audio: Option<RawMedia>,
     context: Option<RawContext>,
 }
@@ -276,6 +277,7 @@ impl RawMessage {
                 }
             }
             "document" => self.document?.into_kind(MediaKind::Document),
+            "image" => self.image?.into_kind(MediaKind::Image),
             "audio" => self.audio?.into_kind(MediaKind::Audio),
             "interactive" => interactive(&self.interactive?)?,
             other => Kind::Unsupported(other.to_owned()),

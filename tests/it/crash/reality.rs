@@ -11,7 +11,7 @@ use super::fate::Fate;
 use super::scripts::{OBJECTIVE, Script};
 use journeyman::agent::conversation::Kind;
 use journeyman::agent::event::{
-    Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Got, Inbound, Media,
+    Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Got, Image, Inbound, Media,
     MediaKind, Names, Outcome, OutgoingKind, Record, Status, Timestamp, TreeId, Usage,
     WorkspaceRef,
 };
@@ -234,13 +234,18 @@ impl Reality {
             MediaKind::Audio => Got::Words {
                 text: OBJECTIVE.into(),
             },
-            MediaKind::Document => {
+            MediaKind::Document | MediaKind::Image => {
                 self.truth().effects.insert("file".into(), 1);
                 Got::File {
                     path: "inbox/notes-7.txt".into(),
                     bytes: 7,
                     mime: "text/plain".into(),
                     workspace: "shop".into(),
+                    image: (kind == MediaKind::Image).then(|| Image {
+                        session: "s".into(),
+                        sha256: "07".into(),
+                        mime: "image/png".into(),
+                    }),
                 }
             }
         };
@@ -810,8 +815,10 @@ fn answers_in(messages: &[String]) -> usize {
 /// How often the model sees these words of the person: as a message, or in what stands for it.
 fn times_in_view(state: &State, words: &str) -> usize {
     let lines = |wire: &str| {
-        let content = wire.strip_prefix(r#"{"role":"user","content":""#)?;
-        let text = content.strip_suffix(r#""}"#)?;
+        let text = wire.strip_prefix(r#"{"role":"user","content":""#);
+        let first = || wire.strip_prefix(r#"{"role":"user","content":[{"type":"text","text":""#);
+        let content = text.or_else(first)?;
+        let text = content.strip_suffix(r#""}"#).unwrap_or(content);
         Some(text.split(r"\n").filter(|line| *line == words).count())
     };
     let talk = &state.conversation;

@@ -396,6 +396,15 @@ pub static SCRIPTS: &[Script] = &[
         ..BASE
     },
     Script {
+        name: "picture",
+        model: &[calls(&[WRITE]), says("Seen.")],
+        effects: &[("worktree of shop", 1), ("file", 1)],
+        ending: "Seen.",
+        own: true,
+        sent: Some(MediaKind::Image),
+        ..BASE
+    },
+    Script {
         name: "pieces",
         // What comes too late for the first turn starts another one.
         model: &[says("Hello."), says("Hello."), says("Hello.")],

@@ -648,5 +648,6 @@ survives! {
     a_compaction_survives_every_death: "compaction",
     a_voice_message_survives_every_death: "voice",
     a_document_survives_every_death: "document",
+    a_picture_survives_every_death: "picture",
     an_objective_in_pieces_survives_every_death: "pieces",
 }
