@@ -429,7 +429,14 @@ fn limits(home: &Path) -> Result<Limits, ConfigError> {
     if let Some(text) = read_optional(&path)? {
         table.extend(toml::from_str::<toml::Table>(&text).map_err(fail)?);
     }
-    table.try_into().map_err(fail)
+    let limits: Limits = table.try_into().map_err(fail)?;
+    match limits.flaw() {
+        None => Ok(limits),
+        Some(message) => Err(ConfigError::File {
+            path: path.display().to_string(),
+            message,
+        }),
+    }
 }
 
 fn read_optional(path: &Path) -> Result<Option<String>, ConfigError> {
@@ -452,6 +459,24 @@ mod tests {
     fn the_compiled_in_files_parse() {
         let nowhere = Path::new("/nonexistent");
         assert!(file_settings(nowhere).is_ok() && limits(nowhere).is_ok());
+    }
+
+    #[test]
+    fn limits_that_let_nobody_in_stop_the_start() {
+        let home = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(home.path().join("config")).expect("a folder");
+        for (line, told) in [
+            ("http_requests_max = 0", "http_requests_max is 0"),
+            ("http_body_seconds_max = 0", "http_body_seconds_max is 0"),
+            ("http_bodies_bytes_max = 9", "less than one body"),
+        ] {
+            std::fs::write(home.path().join("config/limits.toml"), line).expect("written");
+            let error = limits(home.path()).expect_err(line).to_string();
+            assert!(
+                error.contains(told) && error.contains("limits.toml"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

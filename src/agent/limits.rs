@@ -54,6 +54,20 @@ pub struct Limits {
     pub message_parts_max: usize,
     /// A webhook's body, in bytes.
     pub body_bytes_max: usize,
+    /// Connections to the server; further ones wait. It must be more than 0, as must be the five below.
+    pub http_connections_max: usize,
+    /// Requests that are not answered yet; further ones are told that we are busy.
+    pub http_requests_max: usize,
+    /// Bodies of all requests at once, in bytes.
+    pub http_bodies_bytes_max: usize,
+    /// Until a request's head is there, in seconds; a connection may be idle as long.
+    pub http_head_seconds_max: u64,
+    /// Until its body is.
+    pub http_body_seconds_max: u64,
+    /// For which a reader may take nothing of what it asked for, in seconds.
+    pub http_stall_seconds_max: u64,
+    /// On shutdown, seconds until requests are left behind.
+    pub http_end_seconds_max: u64,
     /// A file or a sound that a person sends, in bytes.
     pub media_bytes_max: u64,
     /// A picture that a model is shown, in bytes.
@@ -110,6 +124,29 @@ impl Limits {
             bytes_max: self.definition_bytes_max,
             depth_max: self.definition_folders_max,
         }
+    }
+
+    /// With what the server would let nobody in.
+    pub fn flaw(&self) -> Option<String> {
+        let counts = [
+            ("http_connections_max", self.http_connections_max),
+            ("http_requests_max", self.http_requests_max),
+        ];
+        let seconds = [
+            ("http_head_seconds_max", self.http_head_seconds_max),
+            ("http_body_seconds_max", self.http_body_seconds_max),
+            ("http_stall_seconds_max", self.http_stall_seconds_max),
+        ];
+        let none = |(name, value): &(&'static str, u64)| (*value == 0).then_some(*name);
+        let counts = counts.map(|(name, value)| (name, value as u64));
+        let name = counts.iter().chain(&seconds).find_map(none);
+        if let Some(name) = name {
+            return Some(format!("{name} is 0; accepted: 1 or more"));
+        }
+        (self.http_bodies_bytes_max < self.body_bytes_max).then(|| {
+            let body = self.body_bytes_max;
+            format!("http_bodies_bytes_max is less than one body, body_bytes_max = {body}")
+        })
     }
 
     /// What one outline may cost.

@@ -62,7 +62,7 @@ pub async fn serve(
     tokio::spawn(Ticker::new(hub.clone()).run());
     let router = server::router(hub.clone(), settings.whatsapp.clone())
         .merge(http::router(hub.clone(), settings.http_clients.clone()));
-    let terms = Terms::new(settings.limits.body_bytes_max);
+    let terms = Terms::from(&settings.limits);
     trim::forget_start();
     front::serve(listener, router, terms, shutdown).await;
     hub.rest().await;

@@ -2,6 +2,7 @@
 //!
 //! Who is slow is cut off, and beyond a bound the answer is "busy", at once: nothing queues up in memory. It knows no route.
 
+use crate::agent::limits::Limits;
 use crate::doors::http::problem::{AGAIN_SECONDS, Problem};
 use axum::Router;
 use axum::body::Body;
@@ -30,8 +31,6 @@ use tokio_util::task::TaskTracker;
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// Bodies are counted in units of this.
 const UNIT_BYTES: usize = 1024;
-/// How long requests may take to end when the server stops.
-const END_MAX: Duration = Duration::from_secs(10);
 /// Where no connection can be taken (no more files may be open): how soon again.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
@@ -52,18 +51,21 @@ pub struct Terms {
     pub body: Duration,
     /// For which a reader may take nothing of what it asked for.
     pub stall: Duration,
+    /// For which requests may go on when the server stops.
+    pub end: Duration,
 }
 
-impl Terms {
-    pub fn new(body_bytes_max: usize) -> Self {
+impl From<&Limits> for Terms {
+    fn from(limits: &Limits) -> Self {
         Self {
-            connections_max: 1024,
-            requests_max: 512,
-            body_bytes_max,
-            bodies_bytes_max: 64 * 1024 * 1024,
-            head: Duration::from_secs(15),
-            body: Duration::from_secs(15),
-            stall: Duration::from_secs(30),
+            connections_max: limits.http_connections_max,
+            requests_max: limits.http_requests_max,
+            body_bytes_max: limits.body_bytes_max,
+            bodies_bytes_max: limits.http_bodies_bytes_max,
+            head: Duration::from_secs(limits.http_head_seconds_max),
+            body: Duration::from_secs(limits.http_body_seconds_max),
+            stall: Duration::from_secs(limits.http_stall_seconds_max),
+            end: Duration::from_secs(limits.http_end_seconds_max),
         }
     }
 }
@@ -101,7 +103,10 @@ pub async fn serve(
         () = &mut accepting => {}
     }
     served.close();
-    if tokio::time::timeout(END_MAX, served.wait()).await.is_err() {
+    if tokio::time::timeout(terms.end, served.wait())
+        .await
+        .is_err()
+    {
         tracing::warn!(connections = served.len(), "left open at the end");
     }
 }

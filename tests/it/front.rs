@@ -7,6 +7,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::routing::{get, post};
 use futures_util::stream;
+use journeyman::agent::limits::built_in;
 use journeyman::doors::front::{Terms, serve};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,7 +19,8 @@ const SOON: Duration = Duration::from_millis(300);
 
 /// Echoes what is posted; `/endless` never ends.
 async fn begin(adjust: impl FnOnce(&mut Terms)) -> (SocketAddr, CancellationToken) {
-    let mut terms = Terms::new(100_000);
+    let mut terms = Terms::from(&built_in());
+    terms.body_bytes_max = 100_000;
     (terms.head, terms.body, terms.stall) = (SOON, SOON, SOON);
     adjust(&mut terms);
     let endless = || async {

@@ -69,7 +69,7 @@ impl Desk {
             assembly.hub.clone(),
             self.settings.http_clients.clone(),
         ));
-        let terms = Terms::new(self.settings.limits.body_bytes_max);
+        let terms = Terms::from(&self.settings.limits);
         let served = front::serve(listener, router, terms, assembly.shutdown.clone());
         let served = tokio::spawn(served);
         self.running = Some((assembly, served));
