@@ -4,6 +4,7 @@
 //! for its word that they are on disk. A session that waits for a person ends here: no task, no connection.
 
 use crate::agent::apply::{Illegal, apply};
+use crate::agent::carry;
 use crate::agent::event::{
     CallId, CheckpointTaken, Event, Inbound, Moment, Record, Restored, Timestamp,
 };
@@ -106,6 +107,7 @@ enum Doing {
     Errand,
     Fetch(String),
     Worktree(String),
+    Carry,
 }
 
 impl Session {
@@ -294,6 +296,7 @@ impl Session {
             Effect::Errand { .. } => Doing::Errand,
             Effect::Fetch { message, .. } => Doing::Fetch(message.clone()),
             Effect::MakeWorktree { checkout, .. } => Doing::Worktree(checkout.path.clone()),
+            Effect::Carry { .. } => Doing::Carry,
         };
         let scene = self.scene();
         let handle = self
@@ -351,6 +354,7 @@ impl Session {
             Doing::Errand => broken_errand(&self.state),
             Doing::Fetch(message) => media::broken(message, BROKEN),
             Doing::Worktree(checkout) => worktrees::broken(checkout, BROKEN),
+            Doing::Carry => carry::broken(BROKEN),
             Doing::Send(send) => Event::SendFinished {
                 ids: Vec::new(),
                 retry_at: None,

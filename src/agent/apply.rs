@@ -5,6 +5,8 @@
 
 /// How the calls of a round go.
 mod calls;
+/// Between the person's folder and the worktree.
+mod carry;
 /// Trees of the workspace.
 mod checkpoints;
 /// How the conversation gets shorter.
@@ -153,6 +155,13 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::CronStarted { message, .. } | Event::TrustStarted { message, .. } => {
             errands::start(state, message)
         }
+        Event::CarryAsked {
+            by,
+            carry,
+            checkout,
+        } => carry::ask(state, by, *carry, checkout),
+        Event::CarryStarted { message, .. } => carry::start(state, message),
+        Event::Carried { carried } => carry::done(state, carried),
         Event::MediaStarted { message } => media::start(state, message),
         Event::MediaFetched { message, got } => media::fetched(state, message, got),
         Event::WorktreeStarted { checkout, .. } => worktrees::start(state, checkout),
@@ -494,6 +503,7 @@ fn interrupt(
     let halts = recovery::halts(state);
     checkpoints::interrupt(state);
     errands::interrupt(state);
+    carry::interrupt(state);
     state.fetching = None;
     state.worktrees.begin_anew();
     for id in calls {

@@ -48,6 +48,12 @@ pub enum ChatCommand<'a> {
         force: bool,
     },
     Diff,
+    /// `/bring`: the person's uncommitted changes come along.
+    Bring,
+    /// `/merge [committed]`.
+    Merge {
+        committed: bool,
+    },
     /// `/workspaces`, `/workspace NAME`.
     Workspaces {
         name: Option<&'a str>,
@@ -63,12 +69,14 @@ const NAMES: &[&str] = &[
     "/agent-resume",
     "/approve",
     "/audit",
+    "/bring",
     "/cancel",
     "/cost",
     "/cron",
     "/deny",
     "/diff",
     "/help",
+    "/merge",
     "/new",
     "/redo",
     "/stop",
@@ -102,6 +110,10 @@ pub fn read(text: &str) -> Said<'_> {
         ("/audit", _) => ChatCommand::Audit,
         ("/cost", _) => ChatCommand::Cost,
         ("/diff", _) => ChatCommand::Diff,
+        ("/bring", _) => ChatCommand::Bring,
+        ("/merge", _) => ChatCommand::Merge {
+            committed: rest.eq_ignore_ascii_case("committed"),
+        },
         ("/cron", _) => ChatCommand::Cron(rest),
         ("/trust", _) => ChatCommand::Trust(rest),
         ("/undo", _) => undo(rest),

@@ -20,6 +20,7 @@ pub use sent::*;
 pub use timestamp::Timestamp;
 
 use crate::agent::brief::Brief;
+use crate::agent::carry::{Carried, Carry};
 use crate::agent::checkpoints::Way;
 use crate::agent::money::Spend;
 use crate::agent::plan::Plan;
@@ -96,6 +97,12 @@ pub enum Event {
     CronAsked { by: By, wish: Wish },
     /// The owner wants to trust the workspace, or not any more.
     TrustAsked { by: By, wish: TrustWish },
+    /// The owner wants something carried between their folder and the session's own worktree of it.
+    CarryAsked {
+        by: By,
+        carry: Carry,
+        checkout: WorkspaceRef,
+    },
     /// The owner (or the configuration) said to go on after an interruption, a limit, a failure or a cancel.
     Resumed { by: By },
     /// What the world resolved for the gate, and what a probe could look for if this process died.
@@ -206,6 +213,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         again: bool,
     },
+    /// That is about to be done; twice comes to the same.
+    CarryStarted { message: String, carry: Carry },
     /// What came with a message is about to be fetched; twice gives the same.
     MediaStarted { message: String },
     /// A wish about schedules is about to be met; once for each message, however often it starts.
@@ -261,6 +270,8 @@ pub enum Event {
     DiffShown { text: String },
     /// What came of making sure of a worktree of the folder at this path.
     WorktreeMade { checkout: String, made: Made },
+    /// What came of carrying something between the person's folder and the worktree.
+    Carried { carried: Carried },
     /// What became of what came with a message.
     MediaFetched { message: String, got: Got },
     /// What came of a wish about schedules.
@@ -355,6 +366,8 @@ impl Event {
             | Event::JournalDamaged { .. }
             | Event::PutBackStarted { .. }
             | Event::PutBack { .. }
+            | Event::CarryStarted { .. }
+            | Event::Carried { .. }
             | Event::MediaStarted { .. }
             | Event::MediaFetched { .. }
             | Event::SendStarted { .. } => true,
@@ -375,6 +388,7 @@ impl Event {
             | Event::DiffAsked { .. }
             | Event::CronAsked { .. }
             | Event::TrustAsked { .. }
+            | Event::CarryAsked { .. }
             | Event::BriefSeen { .. }
             | Event::CheckpointStarted { .. }
             | Event::Checkpoint(_)

@@ -6,6 +6,8 @@
 pub mod apply;
 /// What the workspace's own files say.
 pub mod brief;
+/// Between the person's folder and the worktree.
+pub mod carry;
 /// The workspace's earlier states.
 pub mod checkpoints;
 /// Chat commands.

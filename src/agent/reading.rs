@@ -12,6 +12,7 @@ pub mod together;
 pub use commands::can_resume;
 pub use status::short_status;
 
+use crate::agent::carry;
 use crate::agent::command::{self, ChatCommand, Said, looks_like_code};
 use crate::agent::event::{By, Event, Inbound, Reading, Via};
 use crate::agent::media;
@@ -40,7 +41,7 @@ fn due(state: &State) -> Option<&Inbound> {
 /// The event that takes the next message, or `None` where there is none to take now.
 pub fn next(state: &State, policy: &Policy) -> Option<Event> {
     let message = due(state)?;
-    if state.checkpoints.puts_back() {
+    if state.checkpoints.puts_back() || carry::is_under_way(state) {
         return None; // whatever it is, it is said about files that are just changing
     }
     if state.errand.is_some() {

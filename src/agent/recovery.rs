@@ -2,6 +2,7 @@
 //!
 //! Never guesses: what cannot be known is put to the person (behaviour, section 4).
 
+use crate::agent::carry;
 use crate::agent::event::{EffectClass, Event, Probe};
 use crate::agent::state::{Phase, Stage, State, Stop};
 
@@ -60,6 +61,7 @@ pub fn on_start(state: &State) -> Option<Event> {
     let fetching = state.fetching.is_some();
     let between = fetching
         || errand
+        || carry::is_under_way(state)
         || state.worktrees.making.is_some()
         || checkpoints.running
         || checkpoints.open.as_ref().is_some_and(|open| open.sure);

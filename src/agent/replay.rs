@@ -6,7 +6,7 @@
 use crate::agent::event::{Event, Record};
 use crate::agent::state::{Stage, State};
 use crate::agent::step::{Decision, Effect, Look, Policy, Resume, step};
-use crate::agent::{limits, recovery, wording};
+use crate::agent::{carry, limits, recovery, wording};
 use serde_json::Value;
 use std::mem::swap;
 
@@ -214,6 +214,7 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         | Event::SessionStarted(_)
         | Event::TailSetAside { .. }
         | Event::JournalDamaged { .. } => Match::Outside,
+        Event::Carried { .. } => return carry::is_under_way(state).then_some(Match::Outside),
         Event::Interrupted { .. } => expected(recovery::on_start(state)),
         // The person wrote, here or in another session.
         Event::SendDue { send } if is_held(state, *send) => Match::Outside,

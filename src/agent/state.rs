@@ -3,6 +3,7 @@
 //! No field is ever set from outside, no clock is read: `now` is the time of the last event.
 
 use crate::agent::brief::Briefing;
+use crate::agent::carry::Carrying;
 use crate::agent::checkpoints::Checkpoints;
 use crate::agent::conversation::{Conversation, Words};
 use crate::agent::deeds::Deeds;
@@ -92,6 +93,8 @@ pub struct State {
     pub remind_at: Option<Timestamp>,
     /// What the owner wants done about schedules or trust.
     pub errand: Option<Errand>,
+    /// What the owner wants carried between their folder and the worktree.
+    pub carrying: Option<Carrying>,
     /// `/new` was said: the chat's next message starts another session.
     pub closed: bool,
     /// The other session of this chat whose journal the chat was told is damaged.
@@ -355,6 +358,7 @@ impl State {
             interruptions: 0,
             remind_at: None,
             errand: None,
+            carrying: None,
             closed: false,
             damaged: None,
         })

@@ -18,7 +18,7 @@ use crate::agent::money::{self, Price};
 use crate::agent::recovery::Remedy;
 use crate::agent::state::{Outgoing, Phase, Stage, State, Stop, Turn};
 use crate::agent::{
-    checkpoints, compaction, deeds, media, reading, wording, workspaces, worktrees,
+    carry, checkpoints, compaction, deeds, media, reading, wording, workspaces, worktrees,
 };
 use crate::gate::{GatePolicy, Touch};
 use crate::schedule::wish::Interrupted;
@@ -128,6 +128,9 @@ pub fn step(state: &State, policy: &Policy) -> Decision {
         return perform(Effect::Errand {
             errand: errand.clone(),
         });
+    }
+    if let Some(decision) = carry::due(state) {
+        return decision;
     }
     if let Some(decision) = workspaces::due(state) {
         return decision;

@@ -16,7 +16,7 @@ const NOT_KEPT: &str = "its checkpoint is not kept any more";
 
 impl World {
     /// `/cancel` does not stop it: half an undo is worse than one that takes a second longer.
-    fn snapshots(&self, session: &str, workspace: &Workspace) -> Snapshots {
+    pub(super) fn snapshots(&self, session: &str, workspace: &Workspace) -> Snapshots {
         let processes = self.processes(workspace, CancellationToken::new());
         let (root, policy) = (workspace.root(), self.policy.clone());
         Snapshots::of(&self.data_dir, session, root, &processes, policy)

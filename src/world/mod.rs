@@ -273,6 +273,13 @@ impl World {
                 checkout,
                 again,
             } => self.make_worktree(&owner, &checkout, again, &scene).await,
+            Effect::Carry {
+                carry,
+                owner,
+                checkout,
+                tree,
+                ..
+            } => self.carry(carry, &owner, &checkout, &tree, &scene).await,
             Effect::Stop => Event::StopAsked,
         }
     }

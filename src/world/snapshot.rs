@@ -5,6 +5,8 @@
 //! Objects and refs (`refs/journeyman/SESSION/N`) go into the person's repository, or into the shelf where there is none.
 //! The index is a cache: what is wrong with it is cured by making it again. Decides nothing about undoing.
 
+/// Files of one folder, taken into another.
+mod bring;
 /// What nobody goes back to.
 pub mod cleaning;
 /// What changed, in words.
@@ -18,6 +20,7 @@ mod restore;
 /// Our own git folder.
 mod shelf;
 
+pub use bring::Brought;
 pub use restore::Order;
 
 use super::process::{Exit, Finished, Processes};

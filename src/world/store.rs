@@ -727,7 +727,7 @@ fn left_to_do(state: &State) -> u8 {
         .is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
     let checkpoints = &state.checkpoints;
     let trees = checkpoints.running || checkpoints.wish.is_some();
-    let errands = state.errand.is_some() || state.moving.is_some();
+    let errands = state.errand.is_some() || state.moving.is_some() || state.carrying.is_some();
     match working || trees || errands || !state.unread.is_empty() {
         true => TO_DO,
         false if !state.outbox.is_empty() => TO_SAY,

@@ -4,8 +4,14 @@
 //! folder that has it is whole, and is never removed here, whatever died in between. The person's folder, its index and
 //! its branches are read, and no more; a session's branch is all that is new. Decides nothing about who gets one.
 
+/// What the person did not commit, taken along.
+mod bringing;
 /// Folders of the person's that are linked into it.
 mod links;
+/// What git lists.
+mod listing;
+/// What the session committed, brought home.
+mod merging;
 /// What becomes of those that nobody needs any more.
 mod pruning;
 
@@ -13,6 +19,7 @@ use super::confine::rules::worktree_folders;
 use super::process::{Exit, Processes};
 use super::projects::{Projects, reference};
 use super::{Scene, World, clock};
+use crate::agent::carry::{Carried, Carry};
 use crate::agent::event::{CallId, Event, WorkspaceRef};
 use crate::agent::worktrees::{Made, Tree, branch};
 use serde::Deserialize;
@@ -80,6 +87,32 @@ impl World {
         Event::WorktreeMade {
             checkout: checkout.path.clone(),
             made: made.unwrap_or_else(|why| Made::Failed { why }),
+        }
+    }
+
+    /// Carries something between the person's folder and a session's worktree. `/cancel` does not stop it: half of it would be
+    /// worse than a second more.
+    pub(super) async fn carry(
+        &self,
+        carry: Carry,
+        owner: &str,
+        checkout: &WorkspaceRef,
+        tree: &Tree,
+        scene: &Scene,
+    ) -> Event {
+        let path = Path::new(&checkout.path);
+        let processes = self.processes_at(path, CancellationToken::new());
+        let carried = match carry {
+            Carry::Bring => {
+                let session = &scene.session;
+                self.bring(session, owner, path, tree, &processes).await
+            }
+            Carry::Merge { committed } => {
+                self.merge(owner, path, tree, committed, &processes).await
+            }
+        };
+        Event::Carried {
+            carried: carried.unwrap_or_else(|why| Carried::Failed { why }),
         }
     }
 

@@ -248,6 +248,7 @@ impl History {
                         Effect::PutBack { .. }
                         | Effect::Diff { .. }
                         | Effect::MakeWorktree { .. }
+                        | Effect::Carry { .. }
                         | Effect::Errand { .. } => {
                             unreachable!("nobody asks for it")
                         }

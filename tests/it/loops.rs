@@ -181,6 +181,7 @@ impl<'a> Player<'a> {
                         Effect::PutBack { .. }
                         | Effect::Diff { .. }
                         | Effect::MakeWorktree { .. }
+                        | Effect::Carry { .. }
                         | Effect::Errand { .. } => {
                             unreachable!("nobody asks for it")
                         }

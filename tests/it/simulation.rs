@@ -8,6 +8,7 @@ use crate::support;
 use crate::support::{generated, texts};
 use journeyman::agent::apply::apply;
 use journeyman::agent::brief::Brief;
+use journeyman::agent::carry::Carried;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Expectation, ExpectedFile,
     Got, Image, Inbound, Media, MediaKind, Names, NotDelivered, Opening, Outcome, Probe, Record,
@@ -22,6 +23,7 @@ use journeyman::agent::replay::{Match, Today};
 use journeyman::agent::state::{Errand, ErrandWish, Phase, Stage, State};
 use journeyman::agent::step::{Decision, Effect, Look, Policy, Resume, step};
 use journeyman::agent::trust::TrustAnswer;
+use journeyman::agent::workspaces::is_between_rounds;
 use journeyman::agent::worktrees::{self, Made, Tree};
 use journeyman::gate::{
     self, BUILT_IN, Destination, Facts, GatePolicy, GateSettings, PathFact, Place, ProgramFact,
@@ -108,6 +110,9 @@ fn input() -> impl Strategy<Value = Input> {
         "",
         "/cancel",
         "/undo",
+        "/bring",
+        "/merge",
+        "/merge committed",
         "/undo 2 force",
         "/redo",
         "/diff",
@@ -767,6 +772,33 @@ impl Simulation {
                     made,
                 }
             }))),
+            Effect::Carry { .. } => {
+                assert!(
+                    is_between_rounds(&self.state) && self.state.checkpoints.open.is_none(),
+                    "files are carried within a round{}",
+                    self.history()
+                );
+                self.running
+                    .push(Running::Trees(Box::new(|how| Event::Carried {
+                        carried: match how % 4 {
+                            0 => Carried::Failed { why: "no".into() },
+                            1 => Carried::Uncommitted {
+                                files: Names::default(),
+                            },
+                            2 => Carried::Brought {
+                                files: Names::default(),
+                                left_out: Names::default(),
+                            },
+                            _ => Carried::Merged {
+                                branch: "journeyman/s".into(),
+                                into: "main".into(),
+                                commit: "2222222222222222".into(),
+                                commits: how % 3,
+                                files: 1,
+                            },
+                        },
+                    })));
+            }
             Effect::Errand {
                 errand:
                     Errand {

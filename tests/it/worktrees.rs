@@ -20,23 +20,23 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 
-const ANA: &str = "http:ana";
+pub const ANA: &str = "http:ana";
 const EVE: &str = "http:eve";
 
-fn write(path: &str) -> Value {
+pub fn write(path: &str) -> Value {
     call("write_file", json!({"path": path, "content": "new\n"}))
 }
 
-fn commit() -> Value {
+pub fn commit() -> Value {
     call("git_commit", json!({"message": "feat: more"}))
 }
 
 /// A rig whose sessions from outside work in worktrees of their own, in `shop`, with `other` beside it.
-fn rig(replies: &[Value]) -> Rig {
+pub fn rig(replies: &[Value]) -> Rig {
     rig_with(replies, |_| {})
 }
 
-fn rig_with(replies: &[Value], adjust: impl FnOnce(&mut Settings)) -> Rig {
+pub fn rig_with(replies: &[Value], adjust: impl FnOnce(&mut Settings)) -> Rig {
     Rig::with(replies, |settings| {
         settings.file.worktree = Isolation::Own;
         let root = settings.projects_root.as_ref().expect("a root");
@@ -45,28 +45,28 @@ fn rig_with(replies: &[Value], adjust: impl FnOnce(&mut Settings)) -> Rig {
     })
 }
 
-fn projects(rig: &Rig) -> PathBuf {
+pub fn projects(rig: &Rig) -> PathBuf {
     let root = rig.folder.path().join("projects");
     root.canonicalize().expect("it is there")
 }
 
-async fn say(rig: &Rig, chat: &str, id: &str, text: &str) -> String {
+pub async fn say(rig: &Rig, chat: &str, id: &str, text: &str) -> String {
     let hub = &rig.assembly.as_ref().expect("it runs").hub;
     let message = Inbound::text(id, chat, text);
     let delivered = hub.deliver(chat, message).await.expect("it is taken");
     delivered.session
 }
 
-async fn notice(rig: &mut Rig) -> String {
+pub async fn notice(rig: &mut Rig) -> String {
     rig.message(OutgoingKind::Notice).await
 }
 
-fn tree(rig: &Rig, session: &str, name: &str) -> PathBuf {
+pub fn tree(rig: &Rig, session: &str, name: &str) -> PathBuf {
     let trees = projects(rig).join(".journeyman/worktrees");
     trees.join(session).join(name)
 }
 
-fn state(rig: &Rig, session: &str) -> State {
+pub fn state(rig: &Rig, session: &str) -> State {
     let journal = format!("agent_sessions/{session}.jsonl");
     let path = rig.settings.data_dir.join(journal);
     let (state, _) = inspect(&path, &crate::support::texts(), |_| {}).expect("it is intact");
@@ -74,7 +74,7 @@ fn state(rig: &Rig, session: &str) -> State {
 }
 
 /// Everything of the person's that a session could tread on.
-fn standing(folder: &Path) -> (Vec<u8>, [String; 5]) {
+pub fn standing(folder: &Path) -> (Vec<u8>, [String; 5]) {
     let index = fs::read(folder.join(".git/index")).unwrap_or_default();
     let said = [
         &["status", "--porcelain=v2", "--branch"][..],
@@ -756,7 +756,7 @@ async fn keeps_so_many_and_none_whose_session_waits_for_an_answer() {
 
 // --- killed --------------------------------------------------------------------------------------------------------
 
-fn killer(folder: &Path) -> Option<PathBuf> {
+pub fn killer(folder: &Path) -> Option<PathBuf> {
     let (source, library) = (folder.join("kill.c"), folder.join("kill.so"));
     fs::write(&source, include_str!("worktree_kill.c")).expect("written");
     let built = Command::new("cc")

@@ -217,7 +217,7 @@ pub(super) fn shown(state: &mut State, text: &str) -> Result<(), Illegal> {
     Ok(())
 }
 
-fn listed(files: &Names) -> String {
+pub(super) fn listed(files: &Names) -> String {
     let mut text = files.names.join("\n");
     let more = files.count - files.names.len().min(files.count);
     if more > 0 {

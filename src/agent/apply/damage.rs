@@ -2,7 +2,7 @@
 
 use super::messages::{pass_on_steering, unread};
 use super::outbox::{notice, say};
-use super::{Illegal, checkpoints, errands};
+use super::{Illegal, carry, checkpoints, errands};
 use crate::agent::conversation::Words;
 use crate::agent::event::OutgoingKind;
 use crate::agent::state::{Pending, Phase, Stage, State, Stop};
@@ -31,6 +31,7 @@ pub(super) fn lose_tail(state: &mut State, lost: Lost<'_>) {
         let why = state.texts.say("undo_lost", &[]);
         notice(state, "undo_failed", &[("why", &why)]);
     }
+    carry::forget(state);
     let repeated = state.texts.say("repeated", &[]);
     for message in &mut state.outbox {
         message.due = None;

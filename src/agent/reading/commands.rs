@@ -2,6 +2,7 @@
 
 use super::status::{short_status, status};
 use super::{by, command, drop_waiting, say, taken, together};
+use crate::agent::carry::{self, Carry};
 use crate::agent::checkpoints::Way;
 use crate::agent::command::{ChatCommand, looks_like_code};
 use crate::agent::event::{EndReason, Event, Inbound, Reading, Via};
@@ -34,6 +35,10 @@ pub(super) fn take_command(
             taken(message, Reading::Ignored, None)
         }
         ChatCommand::Diff => Event::DiffAsked { by: by(message) },
+        ChatCommand::Bring => carry(state, message, "bring", Carry::Bring),
+        ChatCommand::Merge { committed } => {
+            carry(state, message, "merge", Carry::Merge { committed })
+        }
         ChatCommand::Cron(said) => cron(state, message, said),
         ChatCommand::Trust(said) => trust(state, message, said),
         ChatCommand::Undo { rounds, force } => undo(state, message, rounds, force),
@@ -90,6 +95,12 @@ fn trust(state: &State, message: &Inbound, said: &str) -> Event {
             wish: trust::read(said),
         },
     }
+}
+
+fn carry(state: &State, message: &Inbound, name: &str, carry: Carry) -> Event {
+    let values = [("name", &*state.checkout.name)];
+    let told = |text| command(message, name, say(state, text, &values));
+    carry::ask(state, message, by(message), carry).unwrap_or_else(told)
 }
 
 fn undo(state: &State, message: &Inbound, rounds: Result<usize, &str>, force: bool) -> Event {

@@ -1,11 +1,13 @@
 //! What can be done to the world, and what is written down before.
 
+use crate::agent::carry::Carry;
 use crate::agent::checkpoints::{Swap, Way};
 use crate::agent::conversation::Wire;
 use crate::agent::event::{
     Call, EffectClass, Event, Expectation, Media, Moment, TreeId, WorkspaceRef,
 };
 use crate::agent::state::{Errand, ErrandWish, Outgoing};
+use crate::agent::worktrees::Tree;
 use crate::gate::Approved;
 
 /// An effect on the world.
@@ -66,6 +68,14 @@ pub enum Effect {
         owner: String,
         checkout: WorkspaceRef,
         again: bool,
+    },
+    /// Carry something between the person's folder and the worktree; twice comes to the same.
+    Carry {
+        message: String,
+        carry: Carry,
+        owner: String,
+        checkout: WorkspaceRef,
+        tree: Tree,
     },
     /// Fetch what came with a message; twice gives the same.
     Fetch {
@@ -136,6 +146,10 @@ impl Effect {
             } => Event::WorktreeStarted {
                 checkout: checkout.clone(),
                 again: *again,
+            },
+            Effect::Carry { message, carry, .. } => Event::CarryStarted {
+                message: message.clone(),
+                carry: *carry,
             },
             Effect::Fetch { message, .. } => Event::MediaStarted {
                 message: message.clone(),

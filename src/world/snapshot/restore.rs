@@ -41,13 +41,22 @@ impl Order {
 }
 
 /// A file in a tree: mode and object id; `None` where it is not there.
-type Entry = Option<(String, String)>;
-type Path = Vec<u8>;
+pub type Entry = Option<(String, String)>;
+pub type Path = Vec<u8>;
 
-struct Wish {
-    want: Entry,
+/// What a file is to become.
+pub struct Wish {
+    pub want: Entry,
     /// As the session left it; outer `None` where nobody knows.
-    left: Option<Entry>,
+    pub left: Option<Entry>,
+}
+
+/// What came of making files what they are to become.
+pub enum Put {
+    /// The workspace is this tree.
+    Done(TreeId),
+    Conflict(Names),
+    Failed(String),
 }
 
 impl Snapshots {
@@ -60,14 +69,43 @@ impl Snapshots {
         let now = self.take_alone().await?.tree;
         let shelf = self.shelf().await?;
         let wishes = self.wishes(&shelf, order).await?;
+        let forced = order.force.then_some(&order.from);
+        match self.put(&shelf, &now, &wishes, forced).await? {
+            Put::Conflict(files) => Ok(Restored::Conflict { files }),
+            Put::Failed(why) => Ok(Restored::Failed { why }),
+            Put::Done(tree) => {
+                self.keep(order.number, &tree, &[]).await?;
+                let mut files = Names::default();
+                wishes
+                    .keys()
+                    .for_each(|path| files.add(&String::from_utf8_lossy(path)));
+                let number = order.number;
+                Ok(Restored::Done {
+                    number,
+                    tree,
+                    files,
+                })
+            }
+        }
+    }
+
+    /// Makes files what they are to become, all or none of them where one is neither as left nor, with `forced`, as there.
+    /// With the lane held; the workspace is `now`.
+    pub async fn put(
+        &self,
+        shelf: &Shelf,
+        now: &TreeId,
+        wishes: &BTreeMap<Path, Wish>,
+        forced: Option<&TreeId>,
+    ) -> Result<Put> {
         let paths: BTreeSet<&Path> = wishes.keys().collect();
-        let current = self.entries(&shelf, &now, &paths).await?;
-        let asked = match order.force {
-            true => Some(self.entries(&shelf, &order.from, &paths).await?),
-            false => None,
+        let current = self.entries(shelf, now, &paths).await?;
+        let asked = match forced {
+            Some(from) => Some(self.entries(shelf, from, &paths).await?),
+            None => None,
         };
         let (mut edits, mut conflicts) = (BTreeMap::new(), Names::default());
-        for (path, wish) in &wishes {
+        for (path, wish) in wishes {
             let is = current.get(path);
             let forced = asked.as_ref().is_some_and(|asked| asked.get(path) == is);
             let as_left = (wish.left.as_ref()).is_some_and(|left| left.as_ref() == is);
@@ -75,40 +113,31 @@ impl Snapshots {
                 continue;
             }
             // What no tree holds, because it is ignored, secret or too large, nothing could bring back.
-            let is_unkept = is.is_none() && self.is_occupied(path, &wishes);
+            let is_unkept = is.is_none() && self.is_occupied(path, wishes);
             match !is_unkept && (as_left || forced) {
                 true => drop(edits.insert(path.clone(), wish.want.clone())),
                 false => conflicts.add(&String::from_utf8_lossy(path)),
             }
         }
         if conflicts.count > 0 {
-            return Ok(Restored::Conflict { files: conflicts });
+            return Ok(Put::Conflict(conflicts));
         }
-        let target = self.target(&shelf, &now, &edits).await?;
-        if let Some(why) = self.write_out(&shelf, &now, &target, &edits).await? {
-            return Ok(Restored::Failed { why });
+        let target = self.target(shelf, now, &edits).await?;
+        if let Some(why) = self.write_out(shelf, now, &target, &edits).await? {
+            return Ok(Put::Failed(why));
         }
         let after = self.take_alone().await?.tree;
         let paths = edits.keys().collect();
-        let put = self.entries(&shelf, &after, &paths).await?;
+        let put = self.entries(shelf, &after, &paths).await?;
         // Elsewhere it may differ: a build may go on, and without a `.gitignore` more is seen.
         if edits
             .iter()
             .any(|(path, want)| put.get(path) != want.as_ref())
         {
             let why = "files changed while they were put back; some may be as before, some not";
-            return Ok(Restored::Failed { why: why.into() });
+            return Ok(Put::Failed(why.into()));
         }
-        self.keep(order.number, &target, &[]).await?;
-        let mut files = Names::default();
-        wishes
-            .keys()
-            .for_each(|path| files.add(&String::from_utf8_lossy(path)));
-        Ok(Restored::Done {
-            number: order.number,
-            tree: target,
-            files,
-        })
+        Ok(Put::Done(target))
     }
 
     /// What each file must become: as before the oldest of the rounds that changed it; left by the newest.
@@ -192,7 +221,7 @@ impl Snapshots {
         Ok(changes)
     }
 
-    async fn entries(
+    pub async fn entries(
         &self,
         shelf: &Shelf,
         tree: &TreeId,

@@ -9,6 +9,7 @@ mod looks;
 
 use super::fate::Fate;
 use super::scripts::{OBJECTIVE, Script};
+use journeyman::agent::carry::Carried;
 use journeyman::agent::conversation::Kind;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Got, Image, Inbound, Media,
@@ -218,6 +219,7 @@ impl Reality {
                 checkout, again, ..
             } => self.isolate(&checkout, again),
             Effect::Fetch { message, media } => self.fetch(message, media.kind),
+            Effect::Carry { .. } => self.bring(),
             Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
                 unreachable!("no script asks for it")
             }
@@ -306,6 +308,20 @@ impl Reality {
         let checkout = checkout.path.clone();
         let made = Event::WorktreeMade { checkout, made };
         self.fate.point(format!("{name} is made")).then_some(made)
+    }
+
+    /// A file that is as it is wanted is left alone: brought twice, it is there.
+    fn bring(&self) -> Option<Event> {
+        if !self.fate.point("bring".into()) {
+            return None;
+        }
+        self.truth().effects.insert("brought".into(), 1);
+        let mut files = Names::default();
+        files.add("notes.txt");
+        let left_out = Names::default();
+        let carried = Carried::Brought { files, left_out };
+        let event = Event::Carried { carried };
+        self.fate.point("it is brought".into()).then_some(event)
     }
 
     async fn answer(&self, round: u32, messages: &[String], scene: &Scene) -> Option<Event> {
@@ -674,6 +690,9 @@ impl Reality {
             }
             Effect::Stop | Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
                 return;
+            }
+            Effect::Carry { message, .. } => {
+                (format!(r#""carry_started","message":"{message}""#), true)
             }
         };
         let bytes = match durable {

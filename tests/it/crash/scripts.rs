@@ -303,6 +303,21 @@ pub static SCRIPTS: &[Script] = &[
         ..BASE
     },
     Script {
+        name: "brought",
+        model: &[
+            Reply {
+                meanwhile: Some("/bring"),
+                ..calls(&[WRITE])
+            },
+            calls(&[LIST]),
+            says("Done with it."),
+        ],
+        effects: &[("worktree of shop", 1), ("write c.txt", 1), ("brought", 1)],
+        ending: "Done with it.",
+        own: true,
+        ..BASE
+    },
+    Script {
         name: "push",
         model: &[
             calls(&[WRITE, COMMIT]),

@@ -641,6 +641,7 @@ survives! {
     a_worktree_of_its_own_survives_every_death: "own-worktree",
     a_second_worktree_survives_every_death: "own-worktrees",
     a_switch_that_the_person_wants_survives_every_death: "sent-elsewhere",
+    what_the_person_brings_along_survives_every_death: "brought",
     a_push_survives_every_death: "push",
     a_pull_request_survives_every_death: "pull-request",
     a_kept_command_survives_every_death: "kept",
