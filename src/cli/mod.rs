@@ -8,6 +8,8 @@ mod audit;
 mod backtest;
 /// A conversation in this terminal.
 mod chat;
+/// What commands become.
+mod commands;
 /// `cron`: schedules.
 mod cron;
 /// Definitions of a workspace.
@@ -97,6 +99,9 @@ enum Command {
     /// Commands, skills, agents and instructions that are found here
     #[command(subcommand)]
     Defs(defs::Defs),
+    /// Commands that this project or you wrote down
+    #[command(subcommand)]
+    Commands(commands::Commands),
     /// Prompts on a schedule
     #[command(subcommand)]
     Cron(cron::Cron),
@@ -122,6 +127,7 @@ impl Command {
             | Command::Policy(_)
             | Command::Outline(_)
             | Command::Defs(_)
+            | Command::Commands(_)
             | Command::Cron(_)
             | Command::Doctor => true,
             Command::Demo(_)
@@ -243,6 +249,7 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Policy(policy) => policy.run(&settings),
         Command::Outline(outline) => outline.run(),
         Command::Defs(defs) => defs.run(&settings),
+        Command::Commands(commands) => commands.run(&settings),
         Command::Cron(cron) => cron.run(settings),
         Command::Pair(pair) => pair.run(&settings),
         Command::Trust(trust) => trust.run(&settings),

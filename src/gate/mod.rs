@@ -46,6 +46,7 @@ pub use paths::names_secret;
 pub use policy::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 pub use readers::only_reads;
 pub use reply::{Reply, read_reply};
+pub use words::plain;
 
 use crate::agent::event::WorkspaceRef;
 use crate::schedule::wish::Wish;

@@ -1,11 +1,32 @@
 //! Time and names that nobody can foresee: the only place that reads the clock or asks for randomness.
 
 use crate::agent::event::Timestamp;
-use chrono::Utc;
+use chrono::{DateTime, Local, Utc};
+use std::fmt::Write;
 
 /// The time now.
 pub fn now() -> Timestamp {
     Timestamp(Utc::now().timestamp_millis())
+}
+
+/// The time now as people read it, in the local zone or in UTC.
+///
+/// # Errors
+/// The format is none.
+pub fn written(utc: bool, format: &str) -> Result<String, String> {
+    let mut text = String::new();
+    let wrote = match utc {
+        true => write!(text, "{}", Utc::now().format(format)),
+        false => write!(text, "{}", Local::now().format(format)),
+    };
+    wrote.map_err(|_| format!("no time can be written as {format}"))?;
+    Ok(text)
+}
+
+/// The same for seconds since 1970, in UTC; the format is one.
+pub fn written_at(seconds: i64, format: &str) -> String {
+    let at = DateTime::<Utc>::from_timestamp(seconds, 0).unwrap_or_default();
+    at.format(format).to_string()
 }
 
 /// A pause that nobody else makes at the same moment: as long as said, and up to a quarter longer.

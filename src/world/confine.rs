@@ -85,6 +85,8 @@ pub struct Reach<'a> {
     /// It is git as we call it, or as the person approved it to settle something: in a linked worktree it may write all of the
     /// repository.
     pub is_ours: bool,
+    /// It writes nothing but its temporary files.
+    pub only_reads: bool,
 }
 
 /// The program's own files.
@@ -227,11 +229,21 @@ impl Sandbox {
             true => Vec::new(),
             false => common.map(rules::shared_parts).unwrap_or_default(),
         };
-        let mut write: Vec<&Path> = vec![workspace, temp, Path::new(SHARED_MEMORY)];
-        write.extend(self.write.iter().map(PathBuf::as_path));
+        let mut write: Vec<&Path> = vec![temp, Path::new(SHARED_MEMORY)];
         let mut read: Vec<&Path> = self.read.iter().map(PathBuf::as_path).collect();
         read.extend(reach.read.iter().map(PathBuf::as_path));
-        if let Some((own, common)) = &worktree {
+        if reach.only_reads {
+            read.push(workspace);
+            read.extend(
+                worktree
+                    .iter()
+                    .flat_map(|(own, common)| [own.as_path(), common]),
+            );
+        } else {
+            write.push(workspace);
+            write.extend(self.write.iter().map(PathBuf::as_path));
+        }
+        if let Some((own, common)) = worktree.as_ref().filter(|_| !reach.only_reads) {
             write.push(own);
             match reach.is_ours {
                 true => write.push(common),

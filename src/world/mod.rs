@@ -11,6 +11,8 @@ mod asking;
 mod checkpoint;
 /// Time and fresh names.
 pub mod clock;
+/// Commands that a team wrote down, expanded.
+pub mod commands;
 /// What commands may reach.
 pub mod confine;
 /// Speech to text.

@@ -114,6 +114,8 @@ pub struct Processes {
     own: Vec<PathBuf>,
     /// Folders besides the workspace that may be read.
     read: Vec<PathBuf>,
+    /// Whether the workspace may be read only.
+    only_reads: bool,
     /// Kept of each stream of a command that does not outlive the server.
     room: Room,
     cancel: CancellationToken,
@@ -137,6 +139,7 @@ impl Processes {
                 .unwrap_or_else(|_| workspace.into()),
             own: Vec::new(),
             read: Vec::new(),
+            only_reads: false,
             room: Room::USUAL,
             cancel,
             outputs: None,
@@ -174,6 +177,16 @@ impl Processes {
     pub fn reading(self, folders: &[PathBuf]) -> Self {
         let read = folders.to_vec();
         Self { read, ..self }
+    }
+
+    /// The same for what only looks: it writes nothing but temporary files.
+    pub fn only_reading(&self) -> Self {
+        Self {
+            only_reads: true,
+            outputs: None,
+            live: None,
+            ..self.clone()
+        }
     }
 
     /// With a place for spools: what is [`Life::Lasting`] may outlive this server.
@@ -311,6 +324,7 @@ impl Processes {
             own: &self.own,
             read: &self.read,
             is_ours: !launch.guard_git,
+            only_reads: self.only_reads,
         };
         let enclosure = self.sandbox.enclose(&reach, launch.needs, launch.timeout)?;
         let keep = Keep {

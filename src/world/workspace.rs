@@ -294,6 +294,13 @@ impl Workspace {
         }
     }
 
+    /// Opens a file for reading, and says where what was opened really is.
+    pub fn open_located(&self, path: &str) -> Result<(File, String)> {
+        let file = self.open(path, Open::Read)?;
+        let place = self.place(&file, path)?;
+        Ok((file, place))
+    }
+
     fn place(&self, open: &File, path: &str) -> Result<String> {
         let real = std::fs::read_link(format!("/proc/self/fd/{}", open.as_raw_fd()))
             .map_err(|e| io_error(path, e))?;

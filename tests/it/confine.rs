@@ -792,6 +792,7 @@ async fn what_confinement_costs() {
                 own: &[],
                 read: &[],
                 is_ours: false,
+                only_reads: false,
             };
             assert!(sandbox.enclose(&reach, Needs::default(), limit).is_ok());
         }

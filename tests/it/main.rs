@@ -3,6 +3,7 @@
 mod carry;
 mod chats;
 mod command_line;
+mod commands;
 mod compaction;
 mod confine;
 mod conversation;

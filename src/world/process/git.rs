@@ -39,6 +39,34 @@ const NEUTRAL: &[&str] = &[
     "-c",
     "gc.auto=0",
 ];
+/// What else could start a program, or leave the repository, where git only looks on behalf of a text: what checks
+/// signatures, what fetches what is missing, submodules, a folder that merely looks like a repository.
+const NEUTRAL_LOOKING: &[&str] = &[
+    "-c",
+    "safe.bareRepository=explicit",
+    "-c",
+    "protocol.allow=never",
+    "-c",
+    "log.showSignature=false",
+    "-c",
+    "gpg.program=false",
+    "-c",
+    "gpg.openpgp.program=false",
+    "-c",
+    "gpg.x509.program=false",
+    "-c",
+    "gpg.ssh.program=false",
+    "-c",
+    "core.sshCommand=false",
+    "-c",
+    "core.attributesFile=/dev/null",
+    "-c",
+    "submodule.recurse=false",
+    "-c",
+    "status.submoduleSummary=false",
+    "-c",
+    "diff.ignoreSubmodules=all",
+];
 /// No redirect is followed, which may lead to another host, and nothing but what a push needs is spoken.
 const NEUTRAL_ABROAD: &[&str] = &[
     "-c",
@@ -96,6 +124,33 @@ impl Processes {
         variables: &[(String, String)],
     ) -> Finished {
         self.run(call, local(cwd, args, stdin, variables)).await
+    }
+
+    /// The same where it only looks, on behalf of a text that nobody asked about: it can write nothing, fetches nothing, and
+    /// takes no folder for its work but `root`.
+    pub async fn git_looking(
+        &self,
+        call: &CallId,
+        root: &Path,
+        args: &[&str],
+        variables: &[(String, String)],
+        timeout: Duration,
+    ) -> Finished {
+        let args: Vec<&str> = NEUTRAL_LOOKING.iter().chain(args).copied().collect();
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        let above = root.parent().unwrap_or(root);
+        let own = [
+            ("GIT_WORK_TREE", path(root)),
+            ("GIT_CEILING_DIRECTORIES", path(above)),
+            ("GIT_NO_LAZY_FETCH", "1".into()),
+        ];
+        let own = own.map(|(name, value)| (name.to_owned(), value));
+        let variables: Vec<_> = own.into_iter().chain(variables.iter().cloned()).collect();
+        let launch = Launch {
+            timeout,
+            ..local(root, &args, None, &variables)
+        };
+        self.only_reading().run(call, launch).await
     }
 
     /// git with a remote, in a bare repository of ours that is its only writable folder besides the workspace. It is

@@ -52,6 +52,7 @@ impl Processes {
             workspace: inside.clone(),
             cancel: CancellationToken::new(),
             live: None,
+            only_reads: false,
             ..self.clone()
         };
         let finished = test.run_anyway(&CallId("self-test".into()), launch).await;
