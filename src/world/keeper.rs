@@ -72,6 +72,8 @@ pub struct Keep {
     pub room: Room,
     /// Who reads it, as long as that process lives.
     pub server: u32,
+    /// What the command prints goes to the server itself, but for its complaints.
+    pub talks: bool,
 }
 
 impl Enclosure {
@@ -107,7 +109,9 @@ impl Enclosure {
                 if std::os::unix::process::parent_id() != keeper {
                     return Err(io::Error::from_raw_os_error(libc::ESRCH));
                 }
-                print_into(stdout.1, 1)?;
+                if !keep.talks {
+                    print_into(stdout.1, 1)?;
+                }
                 print_into(stderr.1, 2)?;
                 close_others_on_exec();
                 sigprocmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;

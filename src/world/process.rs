@@ -22,8 +22,10 @@ mod private;
 mod proof;
 /// A command from its start to its end.
 mod running;
+/// A process that is spoken with.
+mod talking;
 
-pub use aftermath::settle_left;
+pub use aftermath::{put_back, settle_left};
 pub use attend::{end, ended};
 pub use capture::Capture;
 pub use environment::safe_environment;
@@ -31,6 +33,7 @@ pub use git::GIT_TIMEOUT;
 pub use live::{Live, whole_lines};
 pub use private::sweep;
 pub use running::exit_of;
+pub use talking::Talk;
 
 use crate::agent::event::CallId;
 use crate::world::clock;
@@ -77,6 +80,8 @@ pub enum Life {
     Bound,
     /// It goes on. Another server finds its spool by the call; the text is for lists.
     Lasting(String),
+    /// As `Bound`, and what it reads and prints is ours: see [`Processes::converse`].
+    Talking,
 }
 
 /// How a process ended.
@@ -189,6 +194,11 @@ impl Processes {
         }
     }
 
+    /// Once the call that these are for is cancelled.
+    pub async fn cancelled(&self) {
+        self.cancel.cancelled().await;
+    }
+
     /// With a place for spools: what is [`Life::Lasting`] may outlive this server.
     pub fn spooling(self, outputs: Outputs) -> Self {
         Self {
@@ -236,6 +246,29 @@ impl Processes {
         Ok(())
     }
 
+    /// Starts a process that reads what we write and writes what we read, until this is dropped.
+    ///
+    /// # Errors
+    /// Why it did not start.
+    pub async fn converse(&self, call: &CallId, launch: Launch) -> Result<Talk, String> {
+        if let Some(why) = self.distrust().await {
+            return Err(why);
+        }
+        Talk::of(self.begin(call, launch, false)?)
+    }
+
+    /// Takes down what makes git run programs here, to be put back after something that a talking process did.
+    ///
+    /// # Errors
+    /// Where it cannot be guarded.
+    pub fn guard_git(&self) -> Result<Option<GitGuard>, String> {
+        match self.sandbox.is_off() {
+            true => Ok(None),
+            false => GitGuard::take(&self.workspace, self.sandbox.has_landlock())
+                .map_err(|why| format!("git's settings cannot be guarded: {why}")),
+        }
+    }
+
     /// The same in a temporary folder that is there already.
     async fn run_in(&self, temp: Temp, call: &CallId, launch: Launch) -> Finished {
         let started = Instant::now();
@@ -257,9 +290,9 @@ impl Processes {
     }
 
     fn begin(&self, call: &CallId, launch: Launch, background: bool) -> Result<Begun, String> {
-        let guard = match launch.guard_git && !self.sandbox.is_off() {
-            true => GitGuard::take(&self.workspace, self.sandbox.has_landlock())
-                .map_err(|why| format!("git's settings cannot be guarded: {why}"))?,
+        // What talks stays for long: the person may change git's settings meanwhile. What it does is guarded call by call.
+        let guard = match launch.guard_git && launch.life != Life::Talking {
+            true => self.guard_git()?,
             false => None,
         };
         let temp = self
@@ -318,6 +351,7 @@ impl Processes {
 
     /// The one function that starts a process. `spool` goes to its keeper.
     fn start(&self, launch: &Launch, temp: &Temp, spool: Spool) -> Result<Child, String> {
+        let talks = launch.life == Life::Talking;
         let reach = Reach {
             workspace: &self.workspace,
             temp: temp.shared(),
@@ -331,6 +365,7 @@ impl Processes {
             room: spool.room(),
             spool: spool.into(),
             server: std::process::id(),
+            talks,
         };
         let mut command = Command::new(&launch.program);
         command
@@ -341,11 +376,13 @@ impl Processes {
         command.envs(self.sandbox.variables(temp.path()));
         command.envs(launch.env.iter().map(|(name, value)| (name, value)));
         command.stdin(match &launch.stdin {
+            _ if talks => Stdio::piped(),
             Some(bytes) => given(bytes).map_err(|error| format!("its input: {error}"))?,
             None => Stdio::null(),
         });
-        // The keeper's pipes take their place.
-        command.stdout(Stdio::null()).stderr(Stdio::null());
+        // The keeper's pipes take their place, but for one that talks to us.
+        let stdout = if talks { Stdio::piped() } else { Stdio::null() };
+        command.stdout(stdout).stderr(Stdio::null());
         // SAFETY: between fork and exec only system calls are made, on memory that is there already.
         unsafe { command.pre_exec(move || enclosure.enter(&keep)) };
         // With `command` the ruleset goes, which the process has taken with it, and the spool, whose lock the keeper has.

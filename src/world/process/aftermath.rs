@@ -111,7 +111,8 @@ fn is_ours(temp: &Path) -> bool {
     is_private(temp) && temp.parent().is_some_and(is_private)
 }
 
-fn put_back(guard: GitGuard) -> Option<String> {
+/// Puts git's settings back; what is to be said of that.
+pub fn put_back(guard: GitGuard) -> Option<String> {
     told(guard.put_back())
 }
 
