@@ -118,6 +118,7 @@ impl Place {
             projects: None,
             expect: None,
             outline: limits::built_in().outline(),
+            mcp: None,
         });
         Self {
             folder,

@@ -20,6 +20,7 @@ use crate::doors::people::People;
 use crate::doors::whatsapp::sending::Template;
 use crate::gate::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
 use crate::world::confine::{Mode, Own, ProcessLimits, Sandbox, Wanted};
+use crate::world::mcp::config::{Configured, Source, parse};
 use crate::world::remote::Hosting;
 use crate::world::worktrees::{Habits, Isolation};
 use models::{ModelEntry, Models};
@@ -37,6 +38,9 @@ const DEFAULT_BIND: &str = "127.0.0.1:8787";
 
 const DEFAULT_ALLOWLIST: &str =
     "pytest,ruff,mypy,make,npm,pip,git,cat,head,tail,wc,ls,find,grep,echo,python,node";
+
+/// Below the configuration folder.
+const MCP_FILE: &str = "config/mcp.json";
 
 const SETTINGS: &str = include_str!("../config/settings.toml");
 
@@ -106,6 +110,8 @@ pub struct Settings {
     pub limits: Limits,
     pub models: Models,
     pub texts: Catalogues,
+    /// MCP servers of the owner's.
+    pub mcp: Configured,
     /// Every variable, for `doctor`.
     pub shown: Vec<Shown>,
 }
@@ -214,6 +220,7 @@ impl Settings {
                 code => Language::named(code).map(Some),
             },
         )?;
+        let mcp = mcp(&home.folder, &sources)?;
         let shown = std::mem::take(&mut sources.shown);
         Ok(Self {
             data_dir,
@@ -230,6 +237,7 @@ impl Settings {
             limits: limits(&home.folder)?,
             models: Models::load(&home.folder)?,
             texts,
+            mcp,
             shown,
             home: home.folder,
         })
@@ -267,6 +275,7 @@ impl Settings {
             models: Models::load(&nowhere)
                 .expect("BUG: the compiled-in models parse, a test says so"),
             texts: Catalogues::built_in(),
+            mcp: Configured::default(),
             shown: Vec::new(),
         }
     }
@@ -340,7 +349,8 @@ impl Settings {
             .map(|(_, value)| value);
         let github = self.github.token.iter().cloned();
         let http = self.http_clients.iter().map(|client| client.secret.clone());
-        let services = whatsapp.chain(model).chain(github).chain(http);
+        let mcp = self.mcp.secrets.iter().cloned();
+        let services = whatsapp.chain(model).chain(github).chain(http).chain(mcp);
         let all = services.chain(inherited);
         all.collect()
     }
@@ -369,7 +379,11 @@ impl Settings {
             },
         };
         let own = Own {
-            hidden: vec![self.data_dir.clone(), self.home.join(".env")],
+            hidden: vec![
+                self.data_dir.clone(),
+                self.home.join(".env"),
+                self.home.join(MCP_FILE),
+            ],
             settled: self.settled(),
         };
         Sandbox::new(&wanted, &own, environment)
@@ -416,6 +430,19 @@ fn file_settings(home: &Path) -> Result<FileSettings, ConfigError> {
             ),
         }),
     }
+}
+
+/// The owner's MCP servers.
+fn mcp(home: &Path, sources: &Sources) -> Result<Configured, ConfigError> {
+    let path = home.join(MCP_FILE);
+    let Some(text) = read_optional(&path)? else {
+        return Ok(Configured::default());
+    };
+    let lookup = |name: &str| sources.variable(name);
+    parse(&text, Source::Owner(&lookup)).map_err(|message| ConfigError::File {
+        path: path.display().to_string(),
+        message,
+    })
 }
 
 fn limits(home: &Path) -> Result<Limits, ConfigError> {

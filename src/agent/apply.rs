@@ -17,6 +17,8 @@ mod cron;
 mod damage;
 /// Wishes that a person has outside of the workspace.
 mod errands;
+/// Tools of MCP servers.
+mod mcp;
 /// What is not text.
 mod media;
 /// What a person's words change.
@@ -169,6 +171,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::CronAnswered { answer } => cron::answer(state, answer),
         Event::TrustAnswered { answer } => trust::answer(state, answer),
         Event::BriefSeen { brief, text } => trust::see(state, brief, text),
+        Event::McpSeen { offer } => mcp::see(state, offer.as_deref()),
         Event::Resumed { by } => resume(state, by),
         Event::CallExamined {
             call,

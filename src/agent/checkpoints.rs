@@ -209,6 +209,10 @@ pub fn take(state: &State, policy: &Policy, moment: Moment) -> Effect {
 pub fn may_change(policy: &Policy, call: &Call, touches: &[Touch], verdict: &Verdict) -> bool {
     let is_pure = tools::find(&call.tool).is_some_and(|tool| tool.class == EffectClass::Pure);
     let is_command = matches!(touches, [Touch::Command(_)]);
-    let is_elsewhere = matches!(touches, [Touch::Schedule(_)]);
+    let is_elsewhere = match touches {
+        [Touch::Schedule(_)] => true,
+        [Touch::Mcp(touch)] => !touch.writes,
+        _ => false,
+    };
     !(is_pure || is_elsewhere || is_command && gate::only_reads(&policy.gate, verdict))
 }

@@ -7,6 +7,7 @@
 
 use crate::agent::conversation::{self, Conversation, Kind, Past, Wire, Worth, tokens_in};
 use crate::agent::event::{CallId, Event};
+use crate::agent::mcp;
 use crate::agent::state::{Phase, State};
 use crate::agent::step::{Decision, Effect, Policy};
 use crate::agent::texts::fill;
@@ -147,6 +148,7 @@ fn summarise(state: &State, policy: &Policy, end: usize) -> Decision {
         model: policy.model.clone(),
         messages,
         write_enabled: policy.gate.write_enabled(),
+        mcp: mcp::offered(state),
     }))
 }
 

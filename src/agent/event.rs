@@ -22,6 +22,7 @@ pub use timestamp::Timestamp;
 use crate::agent::brief::Brief;
 use crate::agent::carry::{Carried, Carry};
 use crate::agent::checkpoints::Way;
+use crate::agent::mcp::Offer;
 use crate::agent::money::Spend;
 use crate::agent::plan::Plan;
 use crate::agent::trust::{TrustAnswer, TrustWish};
@@ -156,6 +157,11 @@ pub enum Event {
         brief: Brief,
         #[serde(default, skip_serializing_if = "String::is_empty")]
         text: String,
+    },
+    /// What MCP servers offer from here on; `None`: what they offered before.
+    McpSeen {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        offer: Option<Box<Offer>>,
     },
     /// What a probe found about an effect that was in doubt.
     CallProbed { call: CallId, probe: Probe },
@@ -390,6 +396,7 @@ impl Event {
             | Event::TrustAsked { .. }
             | Event::CarryAsked { .. }
             | Event::BriefSeen { .. }
+            | Event::McpSeen { .. }
             | Event::CheckpointStarted { .. }
             | Event::Checkpoint(_)
             | Event::DiffStarted

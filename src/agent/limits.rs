@@ -104,6 +104,28 @@ pub struct Limits {
     pub worktrees_max: usize,
     /// Days without a turn after which a worktree goes, under the same condition.
     pub worktree_days_max: u64,
+    /// MCP servers of one workspace.
+    pub mcp_servers_max: usize,
+    /// How long a turn waits for servers to say what they offer.
+    pub mcp_offer_seconds: u64,
+    /// Until a server that does not answer counts as failed.
+    pub mcp_connect_seconds: u64,
+    /// One call.
+    pub mcp_call_seconds: u64,
+    /// Unused for so long, a server is ended.
+    pub mcp_idle_seconds: u64,
+    /// Longest wait before a server that failed is tried again.
+    pub mcp_backoff_seconds_max: u64,
+    /// Tools of servers that a turn offers.
+    pub mcp_tools_max: usize,
+    /// Description and schema of one of them.
+    pub mcp_tool_bytes_max: usize,
+    /// Of all of them.
+    pub mcp_offer_bytes_max: usize,
+    /// One message of a server.
+    pub mcp_message_bytes_max: usize,
+    /// Characters of a result that the model reads.
+    pub mcp_result_chars_max: usize,
     /// A file that a parser reads for an outline, in bytes; longer ones are read by their lines.
     pub outline_bytes_max: usize,
     /// Milliseconds that it may take.

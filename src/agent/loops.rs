@@ -7,6 +7,7 @@
 //! becomes of a loop: that is [`crate::agent::step`].
 
 use crate::agent::event::{Call, EffectClass, Outcome, Status};
+use crate::agent::mcp;
 use crate::agent::state::{Pending, Stage, State};
 use crate::tools;
 use regex::Regex;
@@ -322,7 +323,10 @@ fn key(call: &Call) -> Hash {
 
 /// A tool that does not exist changes nothing.
 fn is_opaque(call: &Call) -> bool {
-    tools::find(&call.tool).is_some_and(|tool| tool.class == EffectClass::Opaque)
+    match tools::find(&call.tool) {
+        Some(tool) => tool.class == EffectClass::Opaque,
+        None => mcp::is_one(&call.tool),
+    }
 }
 
 fn edit(outcome: &Outcome) -> Option<Hash> {

@@ -30,6 +30,8 @@ pub mod limits;
 pub mod loops;
 /// Secrets, hidden in what is stored or shown.
 pub mod mask;
+/// Tools of MCP servers.
+pub mod mcp;
 /// What is not text.
 pub mod media;
 /// What is spent.

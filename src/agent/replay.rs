@@ -189,6 +189,7 @@ fn answers_look(event: &Event) -> bool {
             | Event::SpendSeen { .. }
             | Event::ChainVerified { .. }
             | Event::BriefSeen { .. }
+            | Event::McpSeen { .. }
     )
 }
 
@@ -275,6 +276,7 @@ fn looked(look: &Look, event: &Event) -> Match {
         }
         (Look::Tree { call }, Event::TreeSeen { call: id, .. }) => call == id,
         (Look::Brief { .. }, Event::BriefSeen { .. }) => true,
+        (Look::Mcp { .. }, Event::McpSeen { .. }) => true,
         (Look::Spend { month, .. }, Event::SpendSeen { month: then, .. }) => month == then,
         _ => false,
     };
@@ -287,6 +289,7 @@ fn looked(look: &Look, event: &Event) -> Match {
         (false, Look::Workspaces { .. }) => Match::Different("look up the workspaces".into()),
         (false, Look::Chain { .. }) => Match::Different("verify the chain".into()),
         (false, Look::Brief { .. }) => Match::Different("look at the workspace's own files".into()),
+        (false, Look::Mcp { .. }) => Match::Different("look at what MCP servers offer".into()),
         (false, Look::Tree { call }) => {
             Match::Different(format!("look at the workspace before call {call}"))
         }

@@ -12,6 +12,7 @@ use crate::agent::event::{
     Probe, Record, Timestamp, WorkspaceRef,
 };
 use crate::agent::loops::{Loops, Sight};
+use crate::agent::mcp;
 use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::plan::Plan;
 use crate::agent::quotes::Said;
@@ -87,6 +88,8 @@ pub struct State {
     pub checkpoints: Checkpoints,
     /// What the model knows of the workspace's own files; `None`: the journal is from before there were any.
     pub briefing: Option<Briefing>,
+    /// What the model is offered of MCP servers; `None`: there are none.
+    pub mcp: Option<mcp::Known>,
     /// How often a process died over its work.
     pub interruptions: u32,
     /// When the person is reminded of what is asked, once: in sessions that a schedule started.
@@ -355,6 +358,10 @@ impl State {
                 brief,
                 due: fork.is_some(), // what else its parent was told, is told again
             }),
+            mcp: opening.mcp.then(|| mcp::Known {
+                due: true,
+                ..mcp::Known::default()
+            }),
             interruptions: 0,
             remind_at: None,
             errand: None,
@@ -388,6 +395,11 @@ impl State {
             Some(Phase::Calls(calls)) => calls,
             _ => &[],
         }
+    }
+
+    /// The tool of an MCP server that is offered by this name.
+    pub fn mcp_tool(&self, name: &str) -> Option<&mcp::Offered> {
+        self.mcp.as_ref()?.offer.find(name)
     }
 
     pub fn pending(&self, id: &CallId) -> Option<&Pending> {

@@ -14,6 +14,7 @@ use crate::agent::brief::Brief;
 use crate::agent::event::{Call, CallId, EndReason, Event, Expectation, Opening, OutgoingKind};
 use crate::agent::limits::{self, Limits};
 use crate::agent::mask::Masks;
+use crate::agent::mcp::{self, Offer};
 use crate::agent::money::{self, Price};
 use crate::agent::recovery::Remedy;
 use crate::agent::state::{Outgoing, Phase, Stage, State, Stop, Turn};
@@ -79,6 +80,8 @@ pub enum Look {
     Tree { call: CallId },
     /// The workspace's own files, before a model is asked that knows these.
     Brief { known: Brief },
+    /// What MCP servers offer, before a model is asked that is offered this.
+    Mcp { known: Arc<Offer> },
     /// What the sessions besides this one have spent in the month.
     Spend { month: String, session: String },
     /// What the journal's file says of its chain, since this message asks.
@@ -175,7 +178,7 @@ pub fn goes_on_alone(state: &State, policy: &Policy) -> bool {
     let in_doubt = state
         .calls()
         .iter()
-        .any(|pending| left(&pending.stage) && !is_harmless(&pending.call));
+        .any(|pending| left(&pending.stage) && !is_harmless(state, &pending.call));
     resume(state, policy) == Resume::Auto && !in_doubt
 }
 
@@ -195,7 +198,7 @@ fn go_on_alone(state: &State, policy: &Policy) -> Decision {
         return Decision::Wait;
     }
     for pending in state.calls() {
-        match remedy(pending) {
+        match remedy(state, pending) {
             Some(Remedy::Probe) => return probe(pending),
             Some(Remedy::AskPerson) => return Decision::Wait,
             Some(Remedy::Rerun | Remedy::FinishWith(_) | Remedy::Await) | None => {}
@@ -280,6 +283,10 @@ fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
         let known = briefing.brief.clone();
         return Decision::Look(Look::Brief { known });
     }
+    if let Some(known) = state.mcp.as_ref().filter(|known| known.due) {
+        let known = known.offer.clone();
+        return Decision::Look(Look::Mcp { known });
+    }
     if let Some(first) = compaction::next(state, policy) {
         return first;
     }
@@ -288,5 +295,6 @@ fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
         model: policy.model.clone(),
         messages: state.conversation.messages().to_vec(),
         write_enabled: policy.gate.write_enabled(),
+        mcp: mcp::offered(state),
     })
 }

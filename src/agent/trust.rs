@@ -45,6 +45,8 @@ pub enum TrustItem {
         /// Whether a commit runs it.
         with_commit: bool,
     },
+    /// An MCP server that the workspace names, and how it is started or reached.
+    Server { name: String, what: String },
     /// Its hooks do not run, trusted or not.
     NoHooks { why: String },
 }

@@ -12,6 +12,7 @@ use crate::agent::event::{
     By, Call, CallId, EndReason, Event, Outcome, Probe, Status, Via, WorkspaceRef,
 };
 use crate::agent::loops::{Found, Pattern};
+use crate::agent::mcp;
 use crate::agent::state::{Stage, State};
 use crate::agent::step::Policy;
 use crate::agent::texts::Texts;
@@ -294,6 +295,13 @@ fn what_would_run(texts: &Texts, call: &Call, verdict: &Verdict) -> String {
     if verdict.commands.is_empty() {
         return quoted(&format!("{} {}", call.tool, call.arguments));
     }
+    if mcp::is_one(&call.tool) {
+        // Whatever an argument is called: all of them are shown.
+        return quoted(&format!(
+            "{} {}",
+            verdict.commands[0].program, call.arguments
+        ));
+    }
     let arguments = call.json().unwrap_or_default();
     match arguments
         .get("command")
@@ -318,6 +326,7 @@ pub fn in_a_line(call: &Call) -> String {
     let command = call
         .json()
         .ok()
+        .filter(|_| !mcp::is_one(&call.tool))
         .and_then(|arguments| Some(arguments.get("command")?.as_str()?.to_owned()));
     let what = command.unwrap_or_else(|| format!("{} {}", call.tool, call.arguments));
     one_line(&what, CHARS_MAX)

@@ -3,6 +3,7 @@
 use super::CliError;
 use crate::agent::event::WorkspaceRef;
 use crate::agent::mask::Masks;
+use crate::agent::step::Policy;
 use crate::config::{ModelSettings, Settings, WhatsApp};
 use crate::doors::whatsapp::graph::Graph;
 use crate::doors::whatsapp::media::MediaSource;
@@ -10,8 +11,10 @@ use crate::doors::whatsapp::sending::Sending;
 use crate::doors::{Channels, Observers};
 use crate::hub::{Hub, PickWorkspace};
 use crate::session::Surface;
+use crate::world::confine::Sandbox;
 use crate::world::ears::Ears;
 use crate::world::lock::DataLock;
+use crate::world::mcp::Servers;
 use crate::world::media::Intake;
 use crate::world::model::openai::{Address, OpenAi};
 use crate::world::model::{Model, Patience};
@@ -55,6 +58,18 @@ pub fn assemble(
     let environment = process::safe_environment(&settings.file.environment);
     let limits = &settings.limits;
     let store = Arc::new(Store::new(data_dir));
+    let environment = Arc::new(environment);
+    let (sandbox, trust) = (
+        settings.sandbox(&environment),
+        trust(settings, store.clone(), policy.masks.clone()),
+    );
+    let mcp = servers(
+        settings,
+        &policy,
+        trust.clone(),
+        environment.clone(),
+        sandbox.clone(),
+    );
     let world = World {
         model,
         price: policy.price,
@@ -65,14 +80,15 @@ pub fn assemble(
             silence_max: Duration::from_secs(limits.model_silence_seconds),
         },
         surroundings: surroundings(settings, &environment),
-        sandbox: settings.sandbox(&environment),
-        environment: Arc::new(environment),
+        sandbox,
+        environment,
         channels: Channels {
             whatsapp: settings.whatsapp.as_ref().map(graph),
             sending: Sending::new(settings.whatsapp_template(), limits.message_parts_max),
         },
         masks: policy.masks.clone(),
-        trust: trust(settings, store.clone(), policy.masks.clone()),
+        trust,
+        mcp: Arc::new(mcp),
         policy: policy.clone(),
         hosting: Arc::new(settings.github.clone()),
         projects: projects(settings).map(Arc::new),
@@ -121,6 +137,19 @@ pub fn trust(settings: &Settings, store: Arc<Store>, masks: Masks) -> Trust {
         run_hooks: settings.file.git_hooks,
         shelf: Shelf::new(settings.home.clone(), settings.limits.definitions()),
     }
+}
+
+/// MCP servers; none is started by this.
+pub fn servers(
+    settings: &Settings,
+    policy: &Policy,
+    trust: Trust,
+    environment: Arc<Vec<(String, String)>>,
+    sandbox: Arc<Sandbox>,
+) -> Servers {
+    let (configured, masks) = (settings.mcp.clone(), policy.masks.clone());
+    let limits = settings.limits.clone();
+    Servers::new(configured, trust, masks, limits, environment, sandbox)
 }
 
 /// The desk at which schedules are kept.

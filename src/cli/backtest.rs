@@ -166,7 +166,7 @@ fn command(call: &Call) -> Option<(Vec<Touch>, String)> {
         Touch::Command(text) => Some(text.clone()),
         Touch::Read(_) | Touch::Write(_) | Touch::RepositoryRead | Touch::RepositoryWrite => None,
         Touch::Push(_) | Touch::GitHubRead | Touch::GitHubWrite => None,
-        Touch::Workspace(_) | Touch::Clone(_) | Touch::Schedule(_) => None,
+        Touch::Workspace(_) | Touch::Clone(_) | Touch::Schedule(_) | Touch::Mcp(_) => None,
     })?;
     Some((touches, text))
 }

@@ -106,6 +106,13 @@ impl Sources {
         found
     }
 
+    /// A variable that another setting names.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        env::var(name)
+            .ok()
+            .or_else(|| self.dotenv.get(name).cloned())
+    }
+
     pub(super) fn parsed<T>(
         &mut self,
         name: &'static str,

@@ -8,7 +8,7 @@ use crate::agent::event::{Call, WorkspaceRef};
 use crate::gate::judge::judge;
 use crate::gate::policy::GatePolicy;
 use crate::gate::{
-    ClonePlan, Decision, Destination, Facts, Pattern, Project, PushPlan, Touch, Verdict,
+    ClonePlan, Decision, Destination, Facts, McpTouch, Pattern, Project, PushPlan, Touch, Verdict,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -23,6 +23,7 @@ pub struct Approved<T> {
     github: Option<Destination<Project>>,
     workspace: Option<Destination<WorkspaceRef>>,
     clone: Option<Destination<ClonePlan>>,
+    mcp: Option<Box<McpTouch>>,
     by: Authority,
 }
 
@@ -103,6 +104,11 @@ impl<T> Approved<T> {
         known(self.clone.as_ref())
     }
 
+    /// Which tool of an MCP server may be called; `None` for calls of ours.
+    pub fn mcp(&self) -> Option<&McpTouch> {
+        self.mcp.as_deref()
+    }
+
     pub fn by(&self) -> Authority {
         self.by
     }
@@ -124,6 +130,7 @@ impl Approved<Call> {
             github: self.github,
             workspace: self.workspace,
             clone: self.clone,
+            mcp: self.mcp,
             by: self.by,
         })
     }
@@ -169,6 +176,7 @@ pub fn admit(
             .then(|| facts.workspace.clone())
             .flatten(),
         clone: clones(touches).then(|| facts.clone.clone()).flatten(),
+        mcp: touches.iter().find_map(called).cloned().map(Box::new),
         by: match verdict.decision {
             Decision::Ask => Authority::Person,
             Decision::Allow | Decision::Deny => Authority::Rules,
@@ -209,6 +217,11 @@ fn clones(touches: &[Touch]) -> bool {
     touches.iter().any(|touch| matches!(touch, Touch::Clone(_)))
 }
 
+fn called(touch: &Touch) -> Option<&McpTouch> {
+    let Touch::Mcp(mcp) = touch else { return None };
+    Some(mcp)
+}
+
 fn known<T>(destination: Option<&Destination<T>>) -> Result<&T, String> {
     match destination {
         Some(Destination::Known(known)) => Ok(known.as_ref()),
@@ -222,7 +235,7 @@ fn runnable(touches: &[Touch], verdict: &Verdict) -> Option<Runnable> {
         Touch::Command(text) => Some(text),
         Touch::Read(_) | Touch::Write(_) | Touch::RepositoryRead | Touch::RepositoryWrite => None,
         Touch::Push(_) | Touch::GitHubRead | Touch::GitHubWrite => None,
-        Touch::Workspace(_) | Touch::Clone(_) | Touch::Schedule(_) => None,
+        Touch::Workspace(_) | Touch::Clone(_) | Touch::Schedule(_) | Touch::Mcp(_) => None,
     })?;
     match (verdict.shell, verdict.commands.first()) {
         (false, Some(command)) => Some(Runnable::Argv(command.argv.clone())),

@@ -9,6 +9,7 @@
 /// What speaks against one command.
 mod command;
 
+use crate::agent::mcp::full_name;
 use crate::gate::bounds::{Budget, PATH_MAX_BYTES, PATHS_MAX};
 use crate::gate::findings::Findings;
 use crate::gate::grant::pattern_of;
@@ -18,8 +19,8 @@ use crate::gate::policy::GatePolicy;
 use crate::gate::shell::{self, Script, Unreadable};
 use crate::gate::words::{Feature, Word};
 use crate::gate::{
-    Decision, Destination, Facts, JudgedCommand, Pattern, PushWish, ScheduleFact, Touch, Verdict,
-    Wants,
+    Decision, Destination, Facts, JudgedCommand, McpTouch, Pattern, PushWish, ScheduleFact, Touch,
+    Verdict, Wants,
 };
 use crate::schedule::wish::{Wish, shown_time};
 use std::collections::HashMap;
@@ -109,7 +110,7 @@ impl<'a> Judgement<'a> {
             Touch::GitHubRead | Touch::Workspace(_) => false,
             Touch::Schedule(wish) => wish.changes(),
             Touch::Write(_) | Touch::Command(_) | Touch::RepositoryWrite => true,
-            Touch::Push(_) | Touch::GitHubWrite | Touch::Clone(_) => true,
+            Touch::Push(_) | Touch::GitHubWrite | Touch::Clone(_) | Touch::Mcp(_) => true,
         };
         if changes && !self.policy.settings().write_enabled {
             let fix =
@@ -133,7 +134,33 @@ impl<'a> Judgement<'a> {
             Touch::Clone(url) => self.clone_of(url),
             Touch::Schedule(wish) if wish.changes() => self.schedule(wish),
             Touch::Schedule(_) => {}
+            Touch::Mcp(mcp) => self.mcp(mcp),
         }
+    }
+
+    /// A tool of an MCP server. Only the owner's configuration, or the person, lets it run.
+    fn mcp(&mut self, touch: &McpTouch) {
+        let name = full_name(&touch.server, &touch.tool);
+        // Another configuration is another server: what is approved, and granted, is bound to this one.
+        let origin = format!("@{:.12}", touch.origin);
+        let decision = match touch.allowed {
+            true => Decision::Allow,
+            false => Decision::Ask,
+        };
+        if !touch.allowed {
+            let text = format!("what the MCP server {} does cannot be seen", touch.server);
+            let fix = "the person can approve it, or allow the tool in config/mcp.json";
+            self.note_grantable("mcp", text, fix);
+            self.pattern = Some(Pattern {
+                program: name.clone(),
+                subcommand: Some(origin.clone()),
+            });
+        }
+        self.commands.push(JudgedCommand {
+            argv: vec![name.clone(), origin],
+            program: name,
+            decision,
+        });
     }
 
     /// A push, by the rules that hold for the command which it is.

@@ -49,6 +49,7 @@ pub use reply::{Reply, read_reply};
 pub use words::plain;
 
 use crate::agent::event::WorkspaceRef;
+use crate::agent::mcp::Offered;
 use crate::schedule::wish::Wish;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -141,6 +142,33 @@ pub enum Touch {
     Clone(String),
     /// Schedules of the person are looked at or changed.
     Schedule(Wish),
+    /// A tool of an MCP server is called: what it does, nobody here knows.
+    Mcp(McpTouch),
+}
+
+/// Which tool of which server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpTouch {
+    pub server: String,
+    pub tool: String,
+    /// SHA-256 of the server's configuration.
+    pub origin: String,
+    /// The owner's configuration lets it run without a question.
+    pub allowed: bool,
+    /// Whether its server may write in the workspace.
+    pub writes: bool,
+}
+
+impl McpTouch {
+    pub fn of(offered: &Offered) -> Self {
+        Self {
+            server: offered.server.clone(),
+            tool: offered.tool.clone(),
+            origin: offered.origin.clone(),
+            allowed: offered.allowed,
+            writes: offered.writes,
+        }
+    }
 }
 
 /// A push, as it was asked for.

@@ -8,6 +8,7 @@ use crate::agent::plan::Plan;
 use crate::gate::{Approved, Touch};
 use crate::outline;
 use crate::schedule::wish::Wish;
+use crate::world::mcp::Servers;
 use crate::world::outputs::Outputs;
 use crate::world::process::Processes;
 use crate::world::projects::Projects;
@@ -63,6 +64,8 @@ mod update_task_status;
 mod create_cron;
 mod delete_cron;
 mod list_crons;
+// What others bring.
+mod mcp;
 // What several of them need.
 mod arguments; // schemas, and what does not fit them
 pub(crate) mod encoding; // bytes to text and back
@@ -75,8 +78,10 @@ mod text; // bounded text
 mod walk; // the files that a model may see
 
 pub use git_commit::find_commit;
+pub use mcp::TOOL as MCP;
 pub use run_command::await_kept;
 pub use schedules::schedule_outcome;
+pub use text::head_and_tail;
 pub use walk::is_secret;
 
 /// The table, in the order in which the model reads it.
@@ -124,6 +129,11 @@ pub fn all() -> &'static [Tool] {
 
 pub fn find(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.name == name)
+}
+
+/// What does the work of an approved call: the tool of this name, or the one that stands for all of other servers.
+pub fn acting<T>(name: &str, call: &Approved<T>) -> Option<&'static Tool> {
+    find(name).or_else(|| call.mcp().map(|_| &MCP))
 }
 
 /// Only for a project on GitHub: other sessions do not pay for their schemas.
@@ -244,6 +254,8 @@ pub struct Reach {
     pub projects: Option<Arc<Projects>>,
     /// What one outline may cost.
     pub outline: outline::Limits,
+    /// Servers whose tools are called; `None`: there are none here.
+    pub mcp: Option<Arc<Servers>>,
 }
 
 impl Reach {

@@ -2,6 +2,7 @@
 
 use super::{Scene, World};
 use crate::agent::event::{Answer, CallId, Event, Usage};
+use crate::agent::mcp::Offer;
 use crate::gate::Destination;
 use crate::tools::{self, Kit};
 use crate::world::model::{ModelError, Request};
@@ -9,6 +10,7 @@ use crate::world::projects::Projects;
 use crate::world::trim;
 use crate::world::workspace::Workspace;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 /// The tools as the model sees them: made with the first request that offers them, the same bytes with every later one.
@@ -85,16 +87,25 @@ impl World {
     }
 
     /// The tools of a session's requests.
-    pub(super) async fn offered(&self, write: bool, scene: &Scene) -> &RawValue {
+    pub(super) async fn offered<'a>(
+        &'a self,
+        write: bool,
+        mcp: &Offer,
+        scene: &Scene,
+    ) -> Cow<'a, RawValue> {
         let kit = match &scene.home {
             Some(home) => *home.notes().kit.get_or_init(|| self.kit(home, scene)).await,
             None => Kit::default(),
         };
-        self.offers.pick(Kit {
+        let ours = self.offers.pick(Kit {
             write,
             schedules: scene.can_schedule,
             ..kit
-        })
+        });
+        match write && !mcp.tools.is_empty() {
+            true => Cow::Owned(with_theirs(ours, mcp)),
+            false => Cow::Borrowed(ours),
+        }
     }
 
     /// What the session's tools are about, besides the workspace. Looked up once: what is offered stays the same.
@@ -120,6 +131,14 @@ impl World {
             schedules: false,
         }
     }
+}
+
+/// Our own tools, the same bytes as without them, and behind these the tools of servers.
+fn with_theirs(ours: &RawValue, mcp: &Offer) -> Box<RawValue> {
+    let start = ours.get().trim_end_matches(']');
+    let theirs = mcp.functions().into_iter();
+    let theirs: String = theirs.map(|function| format!(",{function}")).collect();
+    RawValue::from_string(format!("{start}{theirs}]")).expect("BUG: functions are JSON")
 }
 
 fn stopped(round: u32) -> Event {

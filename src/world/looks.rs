@@ -5,6 +5,7 @@ use crate::agent::brief::{self, Brief};
 use crate::agent::event::{
     Call, CallId, Event, Expectation, Opening, Outcome, Probe, WorkspaceRef,
 };
+use crate::agent::mcp::Offer;
 use crate::agent::step::Look;
 use crate::gate::{self, Facts, GatePolicy, Touch, Wants};
 use crate::tools::{self, Action, Reach};
@@ -47,6 +48,7 @@ impl World {
                 Event::TreeSeen { call, tree }
             }
             (Look::Brief { known }, Ok(workspace)) => self.brief(&known, workspace),
+            (Look::Mcp { known }, Ok(workspace)) => self.servers(&known, workspace).await,
             (Look::Spend { month, session }, _) => self.spend(month, &session),
             (Look::Workspaces { message, name }, _) => self.workspaces(message, name),
             // Out of a workspace that is gone.
@@ -70,6 +72,7 @@ impl World {
                 call,
                 probe: Probe::Unclear { why: why.clone() },
             },
+            (Look::Mcp { .. }, Err(_)) => Event::McpSeen { offer: None },
             (Look::Tree { call }, Err(_)) => Event::TreeSeen { call, tree: None },
             (Look::Brief { known }, Err(_)) => Event::BriefSeen {
                 brief: known,
@@ -167,6 +170,7 @@ impl World {
             projects: self.projects.clone(),
             expect,
             outline: self.outline,
+            mcp: None,
         };
         let probe = probe::probe(&call, &reach).await;
         Event::CallProbed { call, probe }
@@ -185,6 +189,19 @@ impl World {
         let (brief, found) = self.trust.brief(workspace);
         let text = brief::news(known, &brief, &found);
         Event::BriefSeen { brief, text }
+    }
+
+    /// Whether MCP servers are there, or may be, for a session that begins.
+    pub fn has_servers(&self, workspace: &WorkspaceRef) -> bool {
+        let opened = open_workspace(Path::new(&workspace.path));
+        opened.is_ok_and(|workspace| self.mcp.may_be_here(&workspace))
+    }
+
+    async fn servers(&self, known: &Offer, workspace: &Workspace) -> Event {
+        let offer = self.mcp.offer(workspace).await;
+        Event::McpSeen {
+            offer: (offer != *known).then(|| Box::new(offer)),
+        }
     }
 
     /// What other sessions spent this month.

@@ -31,6 +31,8 @@ mod left;
 pub mod lock;
 /// What a decision must know of the outside.
 mod looks;
+/// MCP servers.
+pub mod mcp;
 /// What came with messages.
 pub mod media;
 /// Who answers.
@@ -131,6 +133,7 @@ pub struct World {
     /// Where schedules are kept.
     pub desk: Desk,
     pub trust: Trust,
+    pub mcp: Arc<mcp::Servers>,
     /// Who works in a git worktree of their own.
     pub worktrees: worktrees::Habits,
     /// The wire form of the tools, for reading only and for all.
@@ -207,8 +210,9 @@ impl World {
                 model,
                 messages,
                 write_enabled,
+                mcp,
             } => {
-                let tools = self.offered(write_enabled, &scene).await;
+                let tools = &self.offered(write_enabled, &mcp, &scene).await;
                 let request = Request {
                     round,
                     model: &model,
@@ -222,10 +226,11 @@ impl World {
                 model,
                 messages,
                 write_enabled,
+                mcp,
                 ..
             } => {
                 // Not to be called; without them the provider's cache would not know the rest.
-                let tools = self.offered(write_enabled, &scene).await;
+                let tools = &self.offered(write_enabled, &mcp, &scene).await;
                 let request = Request {
                     round,
                     model: &model,
@@ -242,7 +247,7 @@ impl World {
                 ..
             } => {
                 let expect = expect.map(|expect| *expect);
-                self.run_tool(call, tool, watched, expect, &scene).await
+                self.run_tool(call, &tool, watched, expect, &scene).await
             }
             Effect::Await { call } => self.await_tool(&call, &scene).await,
             Effect::Send { outgoing } => self.send(&outgoing, &scene).await,
@@ -289,7 +294,7 @@ impl World {
     async fn run_tool(
         &self,
         call: Approved<Call>,
-        tool: &'static str,
+        tool: &str,
         watched: bool,
         expect: Option<Expectation>,
         scene: &Scene,
@@ -301,7 +306,7 @@ impl World {
             return Event::ToolFinished { call: id, outcome };
         };
         let workspace = reach.workspace.clone();
-        let outcome = match tools::find(tool).map(|tool| &tool.action) {
+        let outcome = match tools::acting(tool, &call).map(|tool| &tool.action) {
             Some(Action::World { run, .. }) => run(call, reach).await,
             Some(Action::Schedule(wish)) => self.schedule(call, *wish, scene),
             _ => Outcome::failed(format!("BUG: {tool} does not act on the world")),
@@ -368,6 +373,7 @@ impl World {
             projects: self.projects.clone(),
             expect,
             outline: self.outline,
+            mcp: Some(self.mcp.clone()),
         }))
     }
 

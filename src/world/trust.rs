@@ -12,6 +12,7 @@ mod hooks;
 pub use hooks::{Hook, Hooks};
 
 use super::confine::rules::worktree_folders;
+use super::mcp::config::{Configured, Source, WORKSPACE_FILE, parse};
 use super::shelf::Shelf;
 use super::store::Store;
 use super::store::trust::Trusted;
@@ -19,6 +20,7 @@ use super::workspace::{Workspace, WorkspaceError, digest_of};
 use crate::agent::brief::{Brief, BriefFile, FoundFile, NAMES};
 use crate::agent::event::Timestamp;
 use crate::agent::mask::Masks;
+use crate::agent::mcp::clean;
 use crate::agent::trust::{Survey, TrustAnswer, TrustItem, TrustWish};
 use crate::definitions::hidden;
 use crate::tools::is_secret;
@@ -39,6 +41,15 @@ pub struct Trust {
     pub run_hooks: bool,
     /// Where definitions are found.
     pub shelf: Shelf,
+}
+
+/// What becomes of the servers that a workspace names.
+#[derive(Debug, Clone)]
+pub enum McpRule {
+    None,
+    /// None of them starts; why.
+    Off(String),
+    Trusted(Configured),
 }
 
 /// What git is told about hooks.
@@ -90,6 +101,29 @@ impl Trust {
         HookRule::Off(Some(why.to_owned()))
     }
 
+    /// Whether the servers of the workspace's own file may be started, and which.
+    pub fn mcp(&self, workspace: &Workspace) -> McpRule {
+        if is_absent(workspace, WORKSPACE_FILE) {
+            return McpRule::None;
+        }
+        let text = match text_of(workspace, WORKSPACE_FILE) {
+            Ok(text) => text,
+            Err(why) => return McpRule::Off(why),
+        };
+        let given = self.given(workspace).map(|trusted| trusted.mcp);
+        let why = match given.as_deref() {
+            None | Some("") => "you have not trusted them (/trust)",
+            Some(then) if then != digest_of(text.as_bytes()) => {
+                "they are not those that you trusted; /trust shows them and asks again"
+            }
+            Some(_) => match parse(&text, Source::Workspace) {
+                Ok(configured) => return McpRule::Trusted(configured),
+                Err(why) => return McpRule::Off(why),
+            },
+        };
+        McpRule::Off(why.to_owned())
+    }
+
     /// Does what the owner said; any number of times it comes to the same.
     pub fn act(
         &self,
@@ -134,6 +168,8 @@ impl Trust {
             };
             items.push(item);
         }
+        let mcp = named_servers(workspace, &mut items);
+        digest.update(format!("\0mcp\0{mcp}"));
         match &hooks {
             Ok(hooks) => {
                 digest.update(format!("\0hooks\0{}", hooks.digest));
@@ -150,7 +186,7 @@ impl Trust {
                 .to_string_lossy()
                 .into_owned(),
             path: path.to_string_lossy().into_owned(),
-            trusted: given.is_some_and(|trusted| trusted.hooks == now),
+            trusted: given.is_some_and(|trusted| trusted.hooks == now && trusted.mcp == mcp),
             items,
             code: hex::encode_upper(digest.finalize())[..CODE_CHARS].to_owned(),
         }
@@ -172,6 +208,7 @@ impl Trust {
             path: survey.path.clone(),
             made_at: made_at(Path::new(&survey.path)),
             hooks: hooks.unwrap_or_default(),
+            mcp: named_servers(workspace, &mut Vec::new()),
             by: by.to_owned(),
             at,
         };
@@ -228,6 +265,36 @@ impl Trust {
             text: text.map(|text| self.masks.apply(hidden::removed(&text).0.into_owned())),
         }
     }
+}
+
+/// Adds the servers that the workspace's own file names; the digest of its bytes, empty where there is none.
+fn named_servers(workspace: &Workspace, items: &mut Vec<TrustItem>) -> String {
+    let name = WORKSPACE_FILE.to_owned();
+    if is_absent(workspace, WORKSPACE_FILE) {
+        return String::new();
+    }
+    let text = match text_of(workspace, WORKSPACE_FILE) {
+        Ok(text) => text,
+        Err(why) => {
+            items.push(TrustItem::Unreadable { name, why });
+            return String::new();
+        }
+    };
+    match parse(&text, Source::Workspace) {
+        Ok(found) => {
+            items.extend(found.servers.iter().map(|config| TrustItem::Server {
+                name: config.name.clone(),
+                what: clean(&config.shown()),
+            }));
+            let problem = |why: &String| TrustItem::Unreadable {
+                name: name.clone(),
+                why: clean(why),
+            };
+            items.extend(found.problems.iter().map(problem));
+        }
+        Err(why) => items.push(TrustItem::Unreadable { name, why }),
+    }
+    digest_of(text.as_bytes())
 }
 
 fn unread(name: &str) -> BriefFile {

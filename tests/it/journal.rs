@@ -25,6 +25,7 @@ fn opening() -> Event {
         policy_digest: String::new(),
         model: "m".into(),
         brief: None,
+        mcp: false,
         scheduled: None,
         worktrees: None,
         language: Default::default(),

@@ -28,6 +28,7 @@ mod init;
 mod journal;
 mod limits;
 mod loops;
+mod mcp;
 mod media;
 mod model;
 mod outline;

@@ -188,6 +188,7 @@ fn opening(session: &str, workspace: &Path) -> Event {
         model: "m".into(),
         sandbox: String::new(),
         brief: None,
+        mcp: false,
         scheduled: None,
         worktrees: None,
         language: Default::default(),

@@ -17,6 +17,7 @@ use journeyman::agent::event::{
 use journeyman::agent::language::Language;
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
+use journeyman::agent::mcp::{Offer, Offered};
 use journeyman::agent::reading::together;
 use journeyman::agent::recovery;
 use journeyman::agent::replay::{Match, Today};
@@ -249,6 +250,7 @@ impl Simulation {
                 trusted: true,
                 files: Vec::new(),
             }),
+            mcp: true,
             ..support::opening(OWNER)
         };
         let first = line(1, 0, Event::SessionStarted(Box::new(opening)));
@@ -609,7 +611,9 @@ impl Simulation {
                             false => Probe::DidNotHappen,
                         }
                     }
-                    Some(EffectClass::Opaque) if !self.murk => self.spool(&call, expect),
+                    Some(EffectClass::Opaque) if !self.murk && expect.is_some() => {
+                        self.spool(&call, expect)
+                    }
                     _ => Probe::Unclear {
                         why: "murky".into(),
                     },
@@ -621,6 +625,19 @@ impl Simulation {
                 text: format!("They changed before line {}.", self.state.seq),
                 brief: known,
             },
+            Look::Mcp { known } => {
+                // The server comes and goes.
+                let offer = match self.drift {
+                    true => Offer {
+                        problems: vec!["notes: it ended".into()],
+                        ..Offer::default()
+                    },
+                    false => notes_server(),
+                };
+                Event::McpSeen {
+                    offer: (offer != *known).then(|| Box::new(offer)),
+                }
+            }
             Look::Spend { month, .. } => Event::SpendSeen {
                 month,
                 elsewhere: Some(Default::default()),
@@ -966,8 +983,13 @@ impl Simulation {
             call.id,
             self.history()
         );
-        let tool = tools::find(&call.tool).expect("a tool");
-        let touches = (tool.touches)(&call.json().expect("arguments")).expect("touches");
+        let touches = match self.state.mcp_tool(&call.tool) {
+            Some(offered) => vec![Touch::Mcp(gate::McpTouch::of(offered))],
+            None => {
+                let tool = tools::find(&call.tool).expect("a tool");
+                (tool.touches)(&call.json().expect("arguments")).expect("touches")
+            }
+        };
         let verdict = gate::judge(&self.policy.gate, &touches, &facts);
         let granted = verdict
             .pattern
@@ -1214,7 +1236,40 @@ fn expectation() -> Expectation {
 }
 
 fn class_of(call: &Call) -> EffectClass {
-    tools::find(&call.tool).map_or(EffectClass::Opaque, |tool| tool.class)
+    match tools::find(&call.tool) {
+        Some(tool) => tool.class,
+        None if call.tool == wire_name("see") => EffectClass::Idempotent,
+        None => EffectClass::Opaque,
+    }
+}
+
+fn wire_name(tool: &str) -> &'static str {
+    match tool {
+        "see" => "mcp__notes__see",
+        _ => "mcp__notes__add",
+    }
+}
+
+/// One tool that the owner allows, and lets run twice; another one that is neither.
+fn notes_server() -> Offer {
+    let tool = |tool: &str, trusted: bool| Offered {
+        name: wire_name(tool).into(),
+        server: "notes".into(),
+        tool: tool.into(),
+        about: "Of a server.".into(),
+        schema: json!({"type": "object", "required": ["text"]}),
+        class: match trusted {
+            true => EffectClass::Idempotent,
+            false => EffectClass::Opaque,
+        },
+        allowed: trusted,
+        writes: !trusted,
+        origin: "digest".into(),
+    };
+    Offer {
+        tools: vec![tool("add", false), tool("see", true)],
+        problems: Vec::new(),
+    }
 }
 
 /// Notes of the model, none, or its failure.
@@ -1257,6 +1312,7 @@ fn answer(round: u32, how: usize) -> Event {
             json!({"question": "Red or blue?"}).to_string(),
         )
     };
+    let theirs = |tool: &str| (wire_name(tool), json!({"text": "milk"}).to_string());
     let switch = |name: &str| ("switch_workspace", json!({"name": name}).to_string());
     let replies: [(&str, Vec<(&str, String)>); 17] = [
         ("Done.", vec![]),
@@ -1302,7 +1358,7 @@ fn answer(round: u32, how: usize) -> Event {
             "",
             vec![write(), list(), switch("other"), write(), switch("shop")],
         ),
-        ("Done.", vec![]),
+        ("", vec![theirs("add"), list(), theirs("see")]),
     ];
     if how % 20 >= replies.len() {
         let kind = ["unreachable", "context_overflow"][how % 2];

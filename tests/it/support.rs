@@ -64,6 +64,7 @@ pub fn opening(owner: &str) -> Opening {
         model: "m".into(),
         sandbox: String::new(),
         brief: None,
+        mcp: false,
         scheduled: None,
         worktrees: None,
         language: Language::English,

@@ -114,6 +114,7 @@ pub fn bench() -> Bench {
         projects: None,
         expect: None,
         outline: limits::built_in().outline(),
+        mcp: None,
     });
     Bench { folder, reach }
 }
@@ -1484,6 +1485,7 @@ async fn says_why_git_can_not_be_used() {
         projects: None,
         expect: None,
         outline: limits::built_in().outline(),
+        mcp: None,
     });
     let inner = Bench {
         folder: tempfile::tempdir().unwrap(),

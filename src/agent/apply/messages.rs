@@ -1,6 +1,7 @@
 //! What a person's words change: messages taken, questions answered, turns cancelled and resumed.
 
 use super::calls::{finish_round, pending};
+use super::mcp;
 use super::outbox::{notice, say, send_again};
 use super::trust::begin_turn;
 use super::{Illegal, illegal, turn};
@@ -93,6 +94,7 @@ pub(super) fn take_message(
             let began = person.then(|| message.id.clone());
             state.turn = Some(Turn::begin(state.now, began, state.plan.done()));
             begin_turn(state);
+            mcp::begin_turn(state);
         }
         Reading::Steering => {
             let at_boundary = matches!(turn(state)?.phase, Phase::Ready);
@@ -252,6 +254,7 @@ pub(super) fn resume(state: &mut State, by: &By) -> Result<(), Illegal> {
         None => {
             let began = by.message.clone();
             state.turn = Some(Turn::begin(state.now, began, state.plan.done()));
+            mcp::begin_turn(state);
         }
     }
     Ok(())

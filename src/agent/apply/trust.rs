@@ -18,6 +18,8 @@ pub(super) fn answer(state: &mut State, answer: &TrustAnswer) -> Result<(), Ille
     match answer {
         TrustAnswer::Trusted { .. } | TrustAnswer::Revoked { .. } => {
             state.briefing.get_or_insert_with(Briefing::default).due = true;
+            // A turn that is under way goes on with what it offers.
+            state.mcp.get_or_insert_default();
         }
         TrustAnswer::Shown { .. }
         | TrustAnswer::Differs { .. }

@@ -35,6 +35,9 @@ pub struct Opening {
     /// The workspace's own files at the end of `system`; `None` in journals of before there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brief: Option<Brief>,
+    /// There are MCP servers, or may be: what they offer is looked at with every turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mcp: bool,
     /// The slot that this session was started for, if the clock started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduled: Option<Box<Scheduled>>,

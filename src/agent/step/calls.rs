@@ -5,12 +5,14 @@
 use super::{Decision, Effect, Look, Policy, perform, record};
 use crate::agent::event::{Call, EffectClass, Event, Moment, Outcome, Probe, Status};
 use crate::agent::loops::{self, Ahead};
+use crate::agent::mcp::{self, Offered};
 use crate::agent::recovery::{self, Remedy};
 use crate::agent::state::{Pending, Stage, State, Stop, Turn};
 use crate::agent::{checkpoints, wording, workspaces};
 use crate::gate::{self, Facts, Touch, Verdict};
 use crate::tools::{self, Action, Tool};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// Calls run in order; neighbours without consequences run together.
 pub(super) fn step_calls(
@@ -20,7 +22,7 @@ pub(super) fn step_calls(
     calls: &[Pending],
 ) -> Decision {
     if turn.stop != Stop::No {
-        return stop_calls(turn, calls);
+        return stop_calls(state, turn, calls);
     }
     let mut others_run = false;
     for (position, pending) in calls.iter().enumerate() {
@@ -39,17 +41,26 @@ pub(super) fn step_calls(
 }
 
 /// Running it once more does no harm, so it is never in doubt.
-pub(super) fn is_harmless(call: &Call) -> bool {
-    tools::find(&call.tool).is_some_and(|tool| recovery::remedy(tool.class, None) == Remedy::Rerun)
+pub(super) fn is_harmless(state: &State, call: &Call) -> bool {
+    recovery::remedy(class(state, call), None) == Remedy::Rerun
+}
+
+/// What can be known about a call after a crash; nothing, where nobody knows the tool.
+fn class(state: &State, call: &Call) -> EffectClass {
+    let ours = tools::find(&call.tool).map(|tool| tool.class);
+    let theirs = || Some(state.mcp_tool(&call.tool)?.class);
+    ours.or_else(theirs).unwrap_or(EffectClass::Opaque)
 }
 
 /// What to do about a call that an earlier process left; `None` where it left none.
-pub(super) fn remedy(pending: &Pending) -> Option<Remedy> {
+pub(super) fn remedy(state: &State, pending: &Pending) -> Option<Remedy> {
     let Stage::InDoubt(_, probe) = &pending.stage else {
         return None;
     };
-    let class = tools::find(&pending.call.tool).map_or(EffectClass::Opaque, |tool| tool.class);
-    Some(recovery::remedy(class, probe.as_ref()))
+    Some(recovery::remedy(
+        class(state, &pending.call),
+        probe.as_ref(),
+    ))
 }
 
 pub(super) fn probe(pending: &Pending) -> Decision {
@@ -67,7 +78,7 @@ fn is_pure(call: &Call) -> bool {
 }
 
 /// After a `/cancel`: what runs is told to stop, what does not run never will.
-fn stop_calls(turn: &Turn, calls: &[Pending]) -> Decision {
+fn stop_calls(state: &State, turn: &Turn, calls: &[Pending]) -> Decision {
     let running = |pending: &&Pending| matches!(pending.stage, Stage::Running(_));
     if calls.iter().any(|pending| running(&pending)) {
         return if turn.stop == Stop::Wanted {
@@ -80,7 +91,7 @@ fn stop_calls(turn: &Turn, calls: &[Pending]) -> Decision {
         .iter()
         .find(|pending| !matches!(pending.stage, Stage::Finished(_)))
     {
-        Some(pending) if pending.may_have_run => stop_left(turn, pending),
+        Some(pending) if pending.may_have_run => stop_left(state, turn, pending),
         Some(pending) => finished(
             &pending.call,
             wording::stopped_call(turn.halted.is_some(), pending.may_have_run),
@@ -91,8 +102,8 @@ fn stop_calls(turn: &Turn, calls: &[Pending]) -> Decision {
 }
 
 /// What an earlier process left may still run, and must not any more.
-fn stop_left(turn: &Turn, pending: &Pending) -> Decision {
-    match remedy(pending) {
+fn stop_left(state: &State, turn: &Turn, pending: &Pending) -> Decision {
+    match remedy(state, pending) {
         Some(Remedy::Probe) => probe(pending),
         Some(Remedy::Await) => perform(Effect::Await {
             call: pending.call.clone(),
@@ -121,7 +132,7 @@ fn step_call(state: &State, policy: &Policy, position: usize, pending: &Pending)
     if let Some(decision) = watch(state, position, pending) {
         return decision;
     }
-    let prepared = match prepare(policy, position, call) {
+    let prepared = match prepare(state, policy, position, call) {
         Ok(prepared) => prepared,
         Err(text) => return failed(call, text),
     };
@@ -143,7 +154,7 @@ fn step_call(state: &State, policy: &Policy, position: usize, pending: &Pending)
         }
         Stage::Judged(facts, _) => admit(state, policy, pending, prepared, facts),
         Stage::InDoubt(facts, probe) => {
-            let remedy = recovery::remedy(prepared.tool.class, probe.as_ref());
+            let remedy = recovery::remedy(prepared.class, probe.as_ref());
             settle(state, policy, pending, prepared, facts, remedy)
         }
         Stage::Heard(words) => finished(call, Outcome::done(words.clone())),
@@ -181,16 +192,26 @@ fn watch(state: &State, position: usize, pending: &Pending) -> Option<Decision> 
 /// A call that fits its tool's schema, and what it would touch.
 struct Prepared {
     tool: &'static Tool,
+    name: Cow<'static, str>,
+    class: EffectClass,
     arguments: Value,
     touches: Vec<Touch>,
 }
 
-fn prepare(policy: &Policy, position: usize, call: &Call) -> Result<Prepared, String> {
+fn prepare(
+    state: &State,
+    policy: &Policy,
+    position: usize,
+    call: &Call,
+) -> Result<Prepared, String> {
     if position >= policy.limits.calls_max {
         return Err(wording::too_many_calls(policy.limits.calls_max));
     }
     let Some(tool) = tools::find(&call.tool) else {
-        return Err(wording::unknown_tool(&call.tool));
+        return match state.mcp_tool(&call.tool) {
+            Some(offered) => prepare_theirs(call, offered),
+            None => Err(wording::unknown_tool(&call.tool)),
+        };
     };
     let arguments = call
         .json()
@@ -199,8 +220,25 @@ fn prepare(policy: &Policy, position: usize, call: &Call) -> Result<Prepared, St
     let touches = (tool.touches)(&arguments)?;
     Ok(Prepared {
         tool,
+        name: tool.name.into(),
+        class: tool.class,
         arguments,
         touches,
+    })
+}
+
+/// The same for a tool of an MCP server.
+fn prepare_theirs(call: &Call, offered: &Offered) -> Result<Prepared, String> {
+    let arguments = call
+        .json()
+        .map_err(|error| wording::malformed_arguments(&call.tool, &error))?;
+    mcp::check(offered, &arguments)?;
+    Ok(Prepared {
+        tool: &tools::MCP,
+        name: offered.full_name().into(),
+        class: offered.class,
+        touches: vec![Touch::Mcp(gate::McpTouch::of(offered))],
+        arguments,
     })
 }
 
@@ -264,8 +302,8 @@ fn admit(
         }
         Ok(approved) => perform(Effect::RunTool {
             call: approved,
-            tool: prepared.tool.name,
-            class: prepared.tool.class,
+            tool: prepared.name,
+            class: prepared.class,
             expect: pending.expect.clone().map(Box::new),
             approval: pending
                 .ticket

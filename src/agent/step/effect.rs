@@ -6,9 +6,12 @@ use crate::agent::conversation::Wire;
 use crate::agent::event::{
     Call, EffectClass, Event, Expectation, Media, Moment, TreeId, WorkspaceRef,
 };
+use crate::agent::mcp::Offer;
 use crate::agent::state::{Errand, ErrandWish, Outgoing};
 use crate::agent::worktrees::Tree;
 use crate::gate::Approved;
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// An effect on the world.
 #[derive(Debug)]
@@ -18,6 +21,7 @@ pub enum Effect {
         model: String,
         messages: Vec<Wire>,
         write_enabled: bool,
+        mcp: Arc<Offer>,
     },
     /// Ask the model for notes on the messages before `end`, which are to be left out.
     Summarise {
@@ -26,10 +30,12 @@ pub enum Effect {
         model: String,
         messages: Vec<Wire>,
         write_enabled: bool,
+        mcp: Arc<Offer>,
     },
     RunTool {
         call: Approved<Call>,
-        tool: &'static str,
+        /// Its name; `mcp.SERVER.TOOL` where it is one of a server.
+        tool: Cow<'static, str>,
         class: EffectClass,
         approval: Option<String>,
         /// Whether it is about to be a loop: then the workspace is looked at afterwards.
@@ -117,7 +123,7 @@ impl Effect {
                 expect: _,
             } => Event::ToolStarted {
                 call: call.get().id.clone(),
-                tool: (*tool).to_owned(),
+                tool: tool.clone().into_owned(),
                 class: *class,
                 approval: approval.clone(),
             },

@@ -49,6 +49,9 @@ fn line(texts: &Texts, item: &TrustItem) -> String {
         TrustItem::Unreadable { name, why } => {
             texts.say("trust_unreadable", &[("name", name), ("why", why)])
         }
+        TrustItem::Server { name, what } => {
+            texts.say("trust_server", &[("name", name), ("what", what)])
+        }
         TrustItem::Hook {
             name,
             bytes,

@@ -10,8 +10,16 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS trusted_workspaces (
         path TEXT PRIMARY KEY, made_at INTEGER, hooks TEXT NOT NULL, by TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;";
 
+/// Makes the table, or makes it what it is today.
 pub(super) fn prepare(db: &Connection) -> rusqlite::Result<()> {
-    db.execute_batch(SCHEMA)
+    db.execute_batch(SCHEMA)?;
+    let sql = "SELECT 1 FROM pragma_table_info('trusted_workspaces') WHERE name = 'mcp'";
+    match db.prepare(sql)?.exists([])? {
+        true => Ok(()),
+        false => db.execute_batch(
+            "ALTER TABLE trusted_workspaces ADD COLUMN mcp TEXT NOT NULL DEFAULT ''",
+        ),
+    }
 }
 
 /// Trust in one workspace.
@@ -24,6 +32,8 @@ pub struct Trusted {
     pub made_at: Option<i64>,
     /// Digest of the hooks that were shown; empty for none.
     pub hooks: String,
+    /// Digest of the workspace's own file of MCP servers; empty for none.
+    pub mcp: String,
     /// Who said so, and where.
     pub by: String,
     pub at: Timestamp,
@@ -39,7 +49,8 @@ impl Store {
             return Ok(None);
         }
         self.owned("look up trust in", |db| {
-            let sql = "SELECT path, made_at, hooks, by, at FROM trusted_workspaces WHERE path = ?1";
+            let sql =
+                "SELECT path, made_at, hooks, by, at, mcp FROM trusted_workspaces WHERE path = ?1";
             db.prepare_cached(sql)?.query_row([path], read).optional()
         })
     }
@@ -53,7 +64,8 @@ impl Store {
             return Ok(Vec::new());
         }
         self.owned("list the trusted workspaces in", |db| {
-            let sql = "SELECT path, made_at, hooks, by, at FROM trusted_workspaces ORDER BY path";
+            let sql =
+                "SELECT path, made_at, hooks, by, at, mcp FROM trusted_workspaces ORDER BY path";
             db.prepare(sql)?.query_map([], read)?.collect()
         })
     }
@@ -65,9 +77,9 @@ impl Store {
     pub fn trust(&self, trusted: &Trusted) -> Result<(), StoreError> {
         self.mark_owned()?;
         self.durably("keep trust in", |db| {
-            let sql = "INSERT OR REPLACE INTO trusted_workspaces (path, made_at, hooks, by, at) VALUES (?1, ?2, ?3, ?4, ?5)";
-            let Trusted { path, made_at, hooks, by, at } = trusted;
-            db.execute(sql, params![path, made_at, hooks, by, at.0]).map(drop)
+            let sql = "INSERT OR REPLACE INTO trusted_workspaces (path, made_at, hooks, by, at, mcp) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let Trusted { path, made_at, hooks, by, at, mcp } = trusted;
+            db.execute(sql, params![path, made_at, hooks, by, at.0, mcp]).map(drop)
         })
     }
 
@@ -93,5 +105,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Trusted> {
         hooks: row.get(2)?,
         by: row.get(3)?,
         at: Timestamp(row.get(4)?),
+        mcp: row.get(5)?,
     })
 }

@@ -47,6 +47,7 @@ impl Reality {
                 brief: known,
                 text: String::new(),
             },
+            Look::Mcp { .. } => unreachable!("there are no MCP servers in a script"),
             Look::Workspaces { message, name } => Event::WorkspacesSeen {
                 message,
                 names: vec!["other".into(), "shop".into()],
