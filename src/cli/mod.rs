@@ -42,6 +42,8 @@ mod serve;
 mod sessions;
 /// Trust in a workspace.
 mod trust;
+/// What a session changed, shown and put back.
+mod undo;
 
 use crate::agent::event::EndReason;
 use crate::config::{ConfigError, Settings};
@@ -84,6 +86,12 @@ enum Command {
     Sessions(sessions::Sessions),
     /// Show what happened in a session
     Show(sessions::Show),
+    /// Show what a session changed
+    Diff(undo::Diff),
+    /// Put the workspace back to before a session's last rounds that changed files
+    Undo(undo::Undo),
+    /// Take the last undo back
+    Redo(undo::Redo),
     /// Decide again what is in a journal, and show the first decision that comes out differently today
     Replay(replay::Replay),
     /// Start a new session from an old one's past
@@ -139,6 +147,9 @@ impl Command {
             | Command::Fork(_)
             | Command::Pair(_)
             | Command::Trust(_)
+            | Command::Diff(_)
+            | Command::Undo(_)
+            | Command::Redo(_)
             | Command::Index(_) => false,
         }
     }
@@ -243,6 +254,9 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Resume(resume) => resume.run(settings),
         Command::Sessions(sessions) => sessions.run(&settings),
         Command::Show(show) => show.run(&settings),
+        Command::Diff(diff) => diff.run(&settings),
+        Command::Undo(undo) => undo.run(&settings),
+        Command::Redo(redo) => redo.run(&settings),
         Command::Replay(replay) => replay.run(&settings),
         Command::Fork(fork) => fork.run(&settings),
         Command::Audit(audit) => audit.run(&settings),

@@ -50,6 +50,7 @@ mod together;
 mod tools;
 mod trust;
 mod undo;
+mod undo_line;
 mod webhook;
 mod whatsapp;
 mod window;
