@@ -88,7 +88,23 @@ pub struct Delivered {
 
 /// Where a new session works; it may ask for the path where its chat's last one worked.
 pub type PickWorkspace =
-    Box<dyn Fn(&dyn Fn() -> Option<String>) -> Result<WorkspaceRef, String> + Send + Sync>;
+    Box<dyn Fn(&dyn Fn() -> Option<String>) -> Result<Site, String> + Send + Sync>;
+
+/// A workspace, and what is read there though it lies elsewhere.
+#[derive(Debug, Clone)]
+pub struct Site {
+    pub workspace: WorkspaceRef,
+    pub sources: Vec<WorkspaceRef>,
+}
+
+impl From<WorkspaceRef> for Site {
+    fn from(workspace: WorkspaceRef) -> Self {
+        Self {
+            workspace,
+            sources: Vec::new(),
+        }
+    }
+}
 
 /// A session that was just made: its first line is on disk, and nowhere else.
 struct Opened {
@@ -521,7 +537,8 @@ impl Hub {
         last: &dyn Fn() -> Option<String>,
         scheduled: Option<Box<Scheduled>>,
     ) -> Result<Opened, DeliverError> {
-        let workspace = (self.workspace)(last).map_err(DeliverError::Workspace)?;
+        let site = (self.workspace)(last).map_err(DeliverError::Workspace)?;
+        let Site { workspace, sources } = site;
         let policy = &self.surface.policy;
         let (brief, own_files) = self.surface.world.first_brief(&workspace);
         let isolates = self.isolates(chat);
@@ -548,6 +565,7 @@ impl Hub {
             brief: Some(brief),
             mcp: write && self.surface.world.has_servers(&workspace),
             workspace,
+            sources,
             scheduled,
             worktrees: isolates.then(|| session.clone()),
             language: self.language(chat, message),

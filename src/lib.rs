@@ -25,6 +25,8 @@ pub mod outline;
 pub mod schedule;
 /// The loop.
 pub mod session;
+/// A question to an agent in a clean room, pure.
+pub mod subagent;
 /// What the model can call.
 pub mod tools;
 /// ACTS: journal, store, model, processes, files.
@@ -32,7 +34,7 @@ pub mod world;
 
 // Invariants, each with the test that enforces it (tests/it/):
 //
-//  1. `agent/`, `gate/`, `schedule/` have no clock, no randomness, no I/O, no `async`.  tidy.rs
+//  1. `agent/`, `gate/` and all else called pure have no clock, no randomness, no I/O.   tidy.rs
 //  2. The state changes only in `apply`; an illegal event is an error.                  journal.rs
 //  3. Intent on disk before an effect with consequences, outcome after it.              crash/
 //  4. Only the gate mints `Approved<T>`; no `Clone`, no `Deserialize`.                  tidy.rs

@@ -465,7 +465,9 @@ fn open(state: &State) -> Result<Workspace, String> {
     if let Some(why) = worktrees::missing(state) {
         return Err(why);
     }
-    let mut workspace = open_workspace(Path::new(&state.workspace.path))?;
+    let mut workspace = open_workspace(Path::new(&state.workspace.path))?
+        .with_sources(&state.opening.sources)
+        .map_err(|error| format!("A source cannot be opened: {error}"))?;
     if let Some(tree) = worktrees::here(state) {
         workspace = workspace.with_links(&tree.links);
     }

@@ -126,6 +126,10 @@ pub struct Limits {
     pub mcp_message_bytes_max: usize,
     /// Characters of a result that the model reads.
     pub mcp_result_chars_max: usize,
+    /// How long another agent may take for an answer, in seconds.
+    pub ask_seconds_max: u64,
+    /// What is kept of an answer at its beginning, and as much at its end, in bytes.
+    pub answer_bytes_max: u64,
     /// A file that a parser reads for an outline, in bytes; longer ones are read by their lines.
     pub outline_bytes_max: usize,
     /// Milliseconds that it may take.

@@ -9,7 +9,7 @@ use crate::doors::whatsapp::graph::Graph;
 use crate::doors::whatsapp::media::MediaSource;
 use crate::doors::whatsapp::sending::Sending;
 use crate::doors::{Channels, Observers};
-use crate::hub::{Hub, PickWorkspace};
+use crate::hub::{Hub, PickWorkspace, Site};
 use crate::session::Surface;
 use crate::world::confine::Sandbox;
 use crate::world::ears::Ears;
@@ -263,8 +263,12 @@ pub fn fixed_workspace(folder: Option<&Path>) -> Result<PickWorkspace, CliError>
             path.display()
         )));
     }
-    let workspace = reference(&path);
-    Ok(Box::new(move |_| Ok(workspace.clone())))
+    Ok(always(reference(&path).into()))
+}
+
+/// The same place for every session.
+pub fn always(site: Site) -> PickWorkspace {
+    Box::new(move |_| Ok(site.clone()))
 }
 
 fn projects(settings: &Settings) -> Option<Projects> {
@@ -280,7 +284,9 @@ pub fn project_workspace(settings: &Settings) -> Result<PickWorkspace, CliError>
         return Err(CliError::Use("PROJECTS_ROOT is not set: it names the folder whose children are the workspaces of chats".into()));
     };
     let named = settings.file.workspace.clone();
-    Ok(Box::new(move |last| pick(&projects, last(), &named)))
+    Ok(Box::new(move |last| {
+        pick(&projects, last(), &named).map(Site::from)
+    }))
 }
 
 fn pick(projects: &Projects, last: Option<String>, named: &str) -> Result<WorkspaceRef, String> {

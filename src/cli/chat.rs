@@ -8,7 +8,7 @@ use crate::config::Settings;
 use crate::doors::Seen;
 use crate::doors::terminal::live::{FRAME, Spinner, Streamed};
 use crate::doors::terminal::{Style, activity, harmless, output};
-use crate::hub::Hub;
+use crate::hub::{Hub, PickWorkspace};
 use crate::world::clock;
 use crate::world::model::Delta;
 use clap::Args;
@@ -40,33 +40,38 @@ enum Typed {
 impl Chat {
     pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
         log_to_stderr("warn");
-        let (model, workspace) = (
-            model(&settings)?,
-            fixed_workspace(self.workspace.as_deref())?,
-        );
-        block_on(async {
-            let Assembly {
-                hub,
-                shutdown,
-                lock: _lock,
-            } = assemble(&settings, model, workspace)?;
-            let seen = hub.surface().observers.watch();
-            let mut session = hub
-                .start(CHAT, OWNER)
-                .await
-                .map_err(|error| CliError::Failed(error.to_string()))?;
-            let (typed, lines) = unbounded_channel();
-            let printer = start_editor(&settings, typed)?;
-            let shown = tokio::spawn(show(seen, printer));
-            let exit = converse(&hub, &mut session, lines).await;
-            shutdown.cancel();
-            hub.rest().await;
-            hub.forget_checkpoints().await;
-            shown.abort();
-            println!("Session {session} is kept: journeyman resume {session}");
-            exit
-        })?
+        talk(&settings, fixed_workspace(self.workspace.as_deref())?)
     }
+}
+
+/// Talks with the person until they leave.
+///
+/// # Errors
+/// Where no model is configured, or there is nobody to talk to.
+pub fn talk(settings: &Settings, workspace: PickWorkspace) -> Result<Exit, CliError> {
+    let model = model(settings)?;
+    block_on(async {
+        let Assembly {
+            hub,
+            shutdown,
+            lock: _lock,
+        } = assemble(settings, model, workspace)?;
+        let seen = hub.surface().observers.watch();
+        let mut session = hub
+            .start(CHAT, OWNER)
+            .await
+            .map_err(|error| CliError::Failed(error.to_string()))?;
+        let (typed, lines) = unbounded_channel();
+        let printer = start_editor(settings, typed)?;
+        let shown = tokio::spawn(show(seen, printer));
+        let exit = converse(&hub, &mut session, lines).await;
+        shutdown.cancel();
+        hub.rest().await;
+        hub.forget_checkpoints().await;
+        shown.abort();
+        println!("Session {session} is kept: journeyman resume {session}");
+        exit
+    })?
 }
 
 /// Hands lines to the chat until the person leaves; `session` is the one that took the last.

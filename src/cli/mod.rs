@@ -1,5 +1,7 @@
 //! The command line: one file a subcommand, documented exit codes.
 
+/// A question about sources.
+mod ask;
 /// Settings in, a hub with its world out.
 pub mod assemble;
 /// `audit verify`.
@@ -40,6 +42,8 @@ mod run;
 mod serve;
 /// `sessions`, `show`, `index rebuild`.
 mod sessions;
+/// What can be asked about.
+mod sources;
 /// Trust in a workspace.
 mod trust;
 /// What a session changed, shown and put back.
@@ -110,6 +114,11 @@ enum Command {
     /// Commands that this project or you wrote down
     #[command(subcommand)]
     Commands(commands::Commands),
+    /// Ask an agent in a clean room about sources: repositories, folders, files
+    Ask(ask::Ask),
+    /// What can be asked about
+    #[command(subcommand)]
+    Sources(sources::Command),
     /// Prompts on a schedule
     #[command(subcommand)]
     Cron(cron::Cron),
@@ -150,6 +159,8 @@ impl Command {
             | Command::Diff(_)
             | Command::Undo(_)
             | Command::Redo(_)
+            | Command::Ask(_)
+            | Command::Sources(_)
             | Command::Index(_) => false,
         }
     }
@@ -264,6 +275,8 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Outline(outline) => outline.run(),
         Command::Defs(defs) => defs.run(&settings),
         Command::Commands(commands) => commands.run(&settings),
+        Command::Ask(ask) => ask.run(settings),
+        Command::Sources(sources) => sources.run(&settings),
         Command::Cron(cron) => cron.run(settings),
         Command::Pair(pair) => pair.run(&settings),
         Command::Trust(trust) => trust.run(&settings),

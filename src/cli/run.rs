@@ -10,7 +10,7 @@ use crate::config::Settings;
 use crate::doors::Seen;
 use crate::doors::terminal::{Style, activity, harmless, is_aside, output};
 use crate::gate::read_reply;
-use crate::hub::Hub;
+use crate::hub::{Hub, PickWorkspace};
 use crate::world::clock;
 use crate::world::model::Delta;
 use clap::Args;
@@ -41,7 +41,7 @@ pub enum Doubt {
     GoOn,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct How {
     /// Approve every question, each shown and journaled as approved by this flag; denials stay denials. It never says
     /// that a call which may have run before an interruption runs again
@@ -55,6 +55,16 @@ pub struct How {
     json: bool,
 }
 
+impl How {
+    /// Nobody is there to be asked.
+    pub fn alone() -> Self {
+        Self {
+            no_approvals: true,
+            ..Self::default()
+        }
+    }
+}
+
 impl Run {
     pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
         log_to_stderr("warn");
@@ -63,24 +73,35 @@ impl Run {
                 "the objective is empty: say what is to be done".into(),
             ));
         }
-        let (model, workspace) = (
-            model(&settings)?,
-            fixed_workspace(self.workspace.as_deref())?,
-        );
-        block_on(async {
-            let assembly = assemble(&settings, model, workspace)?;
-            let mut seen = assembly.hub.surface().observers.watch();
-            let chat = format!("run:{}", clock::message_id());
-            let objective = Inbound::text(clock::message_id(), OWNER, self.objective);
-            let started = assembly.hub.start_with(&chat, objective).await;
-            let session = started.map_err(failed)?.session;
-            let attendant = Attendant::new(&assembly, session, OWNER.into(), self.how, Doubt::Ask);
-            let exit = attendant.stay(&mut seen, Told::default()).await;
-            leave(assembly).await;
-            attendant.print_rest(&mut seen);
-            exit
-        })?
+        let workspace = fixed_workspace(self.workspace.as_deref())?;
+        work_on(&settings, workspace, self.objective, self.how)
     }
+}
+
+/// Works on an objective in a session of its own.
+///
+/// # Errors
+/// Where no model is configured, or the session cannot go on.
+pub fn work_on(
+    settings: &Settings,
+    workspace: PickWorkspace,
+    objective: String,
+    how: How,
+) -> Result<Exit, CliError> {
+    let model = model(settings)?;
+    block_on(async {
+        let assembly = assemble(settings, model, workspace)?;
+        let mut seen = assembly.hub.surface().observers.watch();
+        let chat = format!("run:{}", clock::message_id());
+        let objective = Inbound::text(clock::message_id(), OWNER, objective);
+        let started = assembly.hub.start_with(&chat, objective).await;
+        let session = started.map_err(failed)?.session;
+        let attendant = Attendant::new(&assembly, session, OWNER.into(), how, Doubt::Ask);
+        let exit = attendant.stay(&mut seen, Told::default()).await;
+        leave(assembly).await;
+        attendant.print_rest(&mut seen);
+        exit
+    })?
 }
 
 /// The outside did not do what was needed.
@@ -412,6 +433,14 @@ async fn terminated() {
     match signal(SignalKind::terminate()) {
         Ok(mut term) => drop(term.recv().await),
         Err(_) => std::future::pending().await,
+    }
+}
+
+/// Ctrl-C or SIGTERM.
+pub async fn interrupted() {
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated() => {}
     }
 }
 

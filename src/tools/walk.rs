@@ -3,7 +3,7 @@
 //! `.gitignore` counts also without a repository, but never one from above the workspace. Names that start with a dot
 //! are left out unless the call names them; `.git` always. Walking only gives names: files are opened by the workspace.
 
-use crate::world::workspace::{Open, Workspace, WorkspaceError};
+use crate::world::workspace::{Open, Tree, Workspace, WorkspaceError};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::WalkBuilder;
 use ignore::types::{Types, TypesBuilder};
@@ -86,50 +86,69 @@ impl Walk {
             Err(e) => return Err(e.to_string()),
         }
         let mut seen = 0;
-        for entry in self.builder(workspace.root()).build() {
-            // What can't be read is left out, as by any search; the model sees the file missing, not the tool failing.
-            let Ok(entry) = entry else { continue };
-            if !entry.file_type().is_some_and(|kind| kind.is_file()) {
-                continue;
-            }
-            let Some(path) = entry
-                .path()
-                .strip_prefix(workspace.root())
-                .ok()
-                .and_then(Path::to_str)
-            else {
-                continue;
-            };
-            if self
-                .globs
-                .as_ref()
-                .is_some_and(|globs| !globs.is_match(path))
-            {
-                continue;
-            }
-            let types = self.types.as_ref();
-            if types.is_some_and(|types| !types.matched(path, false).is_whitelist()) {
-                continue;
-            }
-            seen += 1;
-            if seen > WALK_FILES_MAX {
-                return Ok(Walked::TooMany);
-            }
-            if visit(path) == Step::Stop {
-                return Ok(Walked::Stopped);
+        for tree in workspace.trees(&self.base) {
+            let walked = self.visit(tree, &mut seen, &mut visit);
+            if walked != Walked::All {
+                return Ok(walked);
             }
         }
         Ok(Walked::All)
     }
 
+    fn visit(
+        &self,
+        tree: Tree<'_>,
+        seen: &mut usize,
+        visit: &mut impl FnMut(&str) -> Step,
+    ) -> Walked {
+        if tree.is_file {
+            let wanted = self.wants(tree.prefix);
+            return match wanted.then(|| visit(tree.prefix)) {
+                Some(Step::Stop) => Walked::Stopped,
+                Some(Step::On) | None => Walked::All,
+            };
+        }
+        for entry in self.builder(tree).build() {
+            // What can't be read is left out, as by any search; the model sees the file missing, not the tool failing.
+            let Ok(entry) = entry else { continue };
+            if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+                continue;
+            }
+            let inner = entry.path().strip_prefix(tree.root).ok();
+            let Some(path) = inner.map(|inner| Path::new(tree.prefix).join(inner)) else {
+                continue;
+            };
+            let Some(path) = path.to_str().filter(|path| self.wants(path)) else {
+                continue;
+            };
+            *seen += 1;
+            if *seen > WALK_FILES_MAX {
+                return Walked::TooMany;
+            }
+            if visit(path) == Step::Stop {
+                return Walked::Stopped;
+            }
+        }
+        Walked::All
+    }
+
+    /// By its name and type.
+    fn wants(&self, path: &str) -> bool {
+        let globs = self.globs.as_ref();
+        let types = self.types.as_ref();
+        globs.is_none_or(|globs| globs.is_match(path))
+            && types.is_none_or(|types| types.matched(path, false).is_whitelist())
+    }
+
     /// Walks from the root, so that its ignore rules hold, but only down to and below the base.
-    fn builder(&self, root: &Path) -> WalkBuilder {
-        let base: PathBuf = if self.base == "." {
-            root.into()
-        } else {
-            root.join(&self.base)
+    fn builder(&self, tree: Tree<'_>) -> WalkBuilder {
+        let inner =
+            (self.base.strip_prefix(tree.prefix)).map_or("", |rest| rest.trim_start_matches('/'));
+        let base: PathBuf = match inner {
+            "" | "." => tree.root.into(),
+            inner => tree.root.join(inner),
         };
-        let mut builder = WalkBuilder::new(root);
+        let mut builder = WalkBuilder::new(tree.root);
         builder
             .hidden(false)
             .parents(false)

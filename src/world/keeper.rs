@@ -77,8 +77,20 @@ pub struct Keep {
 }
 
 impl Enclosure {
-    /// Called in the forked process: returns in the one that becomes the command, and never in the keeper.
-    pub fn enter(&self, keep: &Keep) -> io::Result<()> {
+    /// Called in the forked process: returns in the one that becomes the command, and never in the keeper. Without what a
+    /// keeper needs there is none: the forked process is the command, in the terminal that it was started from.
+    pub fn enter(&self, keep: Option<&Keep>) -> io::Result<()> {
+        match keep {
+            Some(keep) => self.enter_below(keep),
+            None => {
+                setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+                close_others_on_exec();
+                self.lock()
+            }
+        }
+    }
+
+    fn enter_below(&self, keep: &Keep) -> io::Result<()> {
         setsid()?;
         setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
         prctl::set_child_subreaper(true)?;

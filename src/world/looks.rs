@@ -91,11 +91,12 @@ impl World {
         workspace: &Workspace,
     ) -> Event {
         // Where the kernel sees to it that they are only read.
-        let linked = match self.sandbox.has_landlock() {
-            true => workspace.links(),
-            false => &[],
+        let mut linked = match self.sandbox.has_landlock() {
+            true => workspace.links().to_vec(),
+            false => Vec::new(),
         };
-        let mut facts = resolve::facts(wants, workspace.root(), linked, &self.surroundings);
+        linked.extend(workspace.source_paths());
+        let mut facts = resolve::facts(wants, workspace.root(), &linked, &self.surroundings);
         let processes = self.processes(workspace, CancellationToken::new());
         let remote = self.remote(&processes, &call.id, workspace);
         abroad::look_up(&remote, wants, &mut facts).await;

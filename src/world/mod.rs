@@ -9,6 +9,8 @@ mod abroad;
 mod asking;
 /// Trees of the workspace.
 mod checkpoint;
+/// Where another agent answers.
+pub mod clean_room;
 /// Time and fresh names.
 pub mod clock;
 /// Commands that a team wrote down, expanded.
@@ -63,6 +65,8 @@ pub mod sending;
 pub mod shelf;
 /// The workspace's content, as git trees.
 pub mod snapshot;
+/// What can be asked about.
+pub mod sources;
 /// What keepers write down.
 pub mod spool;
 /// SQLite, derived from journals.
@@ -90,7 +94,7 @@ use confine::Sandbox;
 use media::Intake;
 use model::{Delta, Model, Patience, Request};
 use outputs::Outputs;
-use process::Processes;
+use process::{Live, Processes};
 use projects::Projects;
 use remote::{Hosting, Remote};
 use resolve::Surroundings;
@@ -365,7 +369,7 @@ impl World {
         let processes = self.processes(&workspace, scene.cancel.clone());
         Some(Arc::new(Reach {
             session: scene.session.clone(),
-            processes: processes.spooling(outputs.clone()).shown(Arc::new(live)),
+            processes: processes.spooling(outputs.clone()).shown(Live::lines(live)),
             workspace,
             outputs,
             hosting: self.hosting.clone(),

@@ -50,7 +50,7 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
@@ -199,6 +199,12 @@ impl Processes {
         self.cancel.cancelled().await;
     }
 
+    /// With files and folders besides the workspace that may be written.
+    pub fn writing(mut self, places: Vec<PathBuf>) -> Self {
+        self.own.extend(places);
+        self
+    }
+
     /// With a place for spools: what is [`Life::Lasting`] may outlive this server.
     pub fn spooling(self, outputs: Outputs) -> Self {
         Self {
@@ -281,6 +287,27 @@ impl Processes {
         }
     }
 
+    /// Runs a process that has this terminal: the person types to it, and ends it. Only its confinement is as usual; it has
+    /// neither a keeper nor a time limit.
+    ///
+    /// # Errors
+    /// Why it did not start.
+    pub async fn in_terminal(&self, launch: &Launch) -> Result<ExitStatus, String> {
+        if let Some(why) = self.distrust().await {
+            return Err(why);
+        }
+        let no_folder = |error| format!("no private folder for temporary files: {error}");
+        let temp = self.sandbox.temp(&self.workspace).map_err(no_folder)?;
+        let mut child = self.start(launch, &temp, None)?;
+        loop {
+            tokio::select! {
+                ended = child.wait() => return ended.map_err(|error| format!("{}: {error}", launch.program)),
+                // It is for the one who has the terminal.
+                _ = tokio::signal::ctrl_c() => {}
+            }
+        }
+    }
+
     async fn run_anyway(&self, call: &CallId, launch: Launch) -> Finished {
         let started = Instant::now();
         match self.begin(call, launch, false) {
@@ -330,7 +357,7 @@ impl Processes {
                 (spool, reader)
             }
         };
-        let child = match self.start(&launch, aftermath.temp(), spool) {
+        let child = match self.start(&launch, aftermath.temp(), Some(spool)) {
             Ok(child) => child,
             Err(why) => {
                 aftermath.discard();
@@ -349,8 +376,8 @@ impl Processes {
         })
     }
 
-    /// The one function that starts a process. `spool` goes to its keeper.
-    fn start(&self, launch: &Launch, temp: &Temp, spool: Spool) -> Result<Child, String> {
+    /// The one function that starts a process. `spool` goes to its keeper; without, it has this terminal, and no keeper.
+    fn start(&self, launch: &Launch, temp: &Temp, spool: Option<Spool>) -> Result<Child, String> {
         let talks = launch.life == Life::Talking;
         let reach = Reach {
             workspace: &self.workspace,
@@ -361,12 +388,12 @@ impl Processes {
             only_reads: self.only_reads,
         };
         let enclosure = self.sandbox.enclose(&reach, launch.needs, launch.timeout)?;
-        let keep = Keep {
+        let keep = spool.map(|spool| Keep {
             room: spool.room(),
             spool: spool.into(),
             server: std::process::id(),
             talks,
-        };
+        });
         let mut command = Command::new(&launch.program);
         command
             .args(&launch.args)
@@ -375,16 +402,18 @@ impl Processes {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.envs(self.sandbox.variables(temp.path()));
         command.envs(launch.env.iter().map(|(name, value)| (name, value)));
-        command.stdin(match &launch.stdin {
-            _ if talks => Stdio::piped(),
-            Some(bytes) => given(bytes).map_err(|error| format!("its input: {error}"))?,
-            None => Stdio::null(),
-        });
-        // The keeper's pipes take their place, but for one that talks to us.
-        let stdout = if talks { Stdio::piped() } else { Stdio::null() };
-        command.stdout(stdout).stderr(Stdio::null());
+        if keep.is_some() {
+            command.stdin(match &launch.stdin {
+                _ if talks => Stdio::piped(),
+                Some(bytes) => given(bytes).map_err(|error| format!("its input: {error}"))?,
+                None => Stdio::null(),
+            });
+            // The keeper's pipes take their place, but for one that talks to us.
+            let stdout = if talks { Stdio::piped() } else { Stdio::null() };
+            command.stdout(stdout).stderr(Stdio::null());
+        }
         // SAFETY: between fork and exec only system calls are made, on memory that is there already.
-        unsafe { command.pre_exec(move || enclosure.enter(&keep)) };
+        unsafe { command.pre_exec(move || enclosure.enter(keep.as_ref())) };
         // With `command` the ruleset goes, which the process has taken with it, and the spool, whose lock the keeper has.
         command.spawn().map_err(|error| not_started(launch, &error))
     }

@@ -13,6 +13,8 @@ mod cloning;
 /// What git says, in words.
 mod said;
 
+pub use cloning::open_address;
+
 use super::confine::Temp;
 use super::process::{Exit, Finished, Processes};
 use crate::agent::event::CallId;

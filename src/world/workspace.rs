@@ -9,9 +9,12 @@
 mod inbox;
 /// Names of files, taken away and changed.
 mod names;
+/// What lies elsewhere and is read.
+mod sources;
 /// Several files at once.
 mod swap;
 
+pub use sources::Tree;
 pub use swap::{Mode as FileMode, Standing, Swap};
 
 use super::notes::Notes;
@@ -43,6 +46,7 @@ pub struct Workspace {
     notes: Arc<Notes>,
     /// Folders besides it that commands may read.
     links: Arc<[PathBuf]>,
+    sources: Arc<[sources::Source]>,
 }
 
 /// What a path is opened for.
@@ -67,6 +71,8 @@ pub enum WorkspaceError {
     Leaves { path: String },
     #[error("{path} is {what}; only regular files can be read or written")]
     NotAFile { path: String, what: &'static str },
+    #[error("{path} is a source: sources are read, and never changed")]
+    Source { path: String },
     #[error("{path} is below .git, where nothing is written; use the git tools")]
     GitInternals { path: String },
     #[error("{path} has {bytes} bytes; at most {TEXT_BYTES_MAX} are read or written as text")]
@@ -97,6 +103,7 @@ impl Workspace {
             path: path.into(),
             notes: Arc::default(),
             links: Arc::default(),
+            sources: Arc::default(),
         })
     }
 
@@ -135,9 +142,10 @@ impl Workspace {
             .flags(flags | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC)
             .mode(mode)
             .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        let (folder, inner) = self.beneath(path, &relative, how)?;
         let mut tries = 1;
         let file = loop {
-            match openat2(&*self.root, relative.as_str(), how_to) {
+            match openat2(folder, inner, how_to) {
                 Ok(handle) => break File::from(handle),
                 Err(Errno::EAGAIN | Errno::EINTR) if tries < OPEN_TRIES_MAX => tries += 1,
                 Err(errno) => return Err(refusal(path, how, errno)),
@@ -265,12 +273,10 @@ impl Workspace {
     pub fn relative(&self, path: &str) -> Result<String> {
         let leaves = || WorkspaceError::Leaves { path: path.into() };
         let inner = match path.starts_with('/') {
-            true => Path::new(path)
-                .strip_prefix(&self.path)
-                .map_err(|_| leaves())?
-                .to_str()
+            true => (self.called(Path::new(path)))
+                .and_then(|inner| inner.into_os_string().into_string().ok())
                 .ok_or_else(leaves)?,
-            false => path,
+            false => path.to_owned(),
         };
         let parts: Vec<&str> = inner
             .split('/')
@@ -304,8 +310,8 @@ impl Workspace {
     fn place(&self, open: &File, path: &str) -> Result<String> {
         let real = std::fs::read_link(format!("/proc/self/fd/{}", open.as_raw_fd()))
             .map_err(|e| io_error(path, e))?;
-        let place = real.strip_prefix(&self.path).map(PathBuf::from);
-        let place = place.map_err(|_| WorkspaceError::Leaves { path: path.into() })?;
+        let leaves = || WorkspaceError::Leaves { path: path.into() };
+        let place = self.called(&real).ok_or_else(leaves)?;
         match place.to_str() {
             Some("") => Ok(".".into()),
             Some(place) => Ok(place.into()),

@@ -27,6 +27,7 @@ fn opening() -> Event {
         brief: None,
         mcp: false,
         scheduled: None,
+        sources: Vec::new(),
         worktrees: None,
         language: Default::default(),
         welcome: false,

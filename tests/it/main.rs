@@ -1,5 +1,6 @@
 //! One integration binary; one file a promise to the user.
 
+mod ask;
 mod carry;
 mod chats;
 mod command_line;

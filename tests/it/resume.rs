@@ -190,6 +190,7 @@ fn opening(session: &str, workspace: &Path) -> Event {
         brief: None,
         mcp: false,
         scheduled: None,
+        sources: Vec::new(),
         worktrees: None,
         language: Default::default(),
         welcome: false,

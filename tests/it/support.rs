@@ -66,6 +66,7 @@ pub fn opening(owner: &str) -> Opening {
         brief: None,
         mcp: false,
         scheduled: None,
+        sources: Vec::new(),
         worktrees: None,
         language: Language::English,
         welcome: false,

@@ -86,7 +86,7 @@ fn deciding_and_judging_have_no_clock_no_randomness_no_io_no_async() {
         "crate::session",
     ];
     let pure = |name: &str| {
-        ["agent/", "gate/", "schedule/"]
+        ["agent/", "definitions/", "gate/", "schedule/", "subagent/"]
             .iter()
             .any(|folder| name.starts_with(folder))
     };

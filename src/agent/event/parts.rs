@@ -38,6 +38,9 @@ pub struct Opening {
     /// There are MCP servers, or may be: what they offer is looked at with every turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mcp: bool,
+    /// Folders and files that lie elsewhere, by the names under which they are read in the workspace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<WorkspaceRef>,
     /// The slot that this session was started for, if the clock started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduled: Option<Box<Scheduled>>,

@@ -4,8 +4,31 @@ use crate::world::spool::{Position, STREAMS, Spool};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Takes lines as they come; it masks them.
-pub type Live = Arc<dyn Fn(String) + Send + Sync>;
+/// Who watches.
+#[derive(Clone)]
+pub struct Live {
+    take: Arc<dyn Fn(String) + Send + Sync>,
+    /// Whether a carriage return ends a line, too.
+    by_return: bool,
+}
+
+impl Live {
+    /// `take` gets lines as they come; it masks them.
+    pub fn lines(take: impl Fn(String) + Send + Sync + 'static) -> Self {
+        Self {
+            take: Arc::new(take),
+            by_return: false,
+        }
+    }
+
+    /// The same with every state of a progress bar, which overwrites its line.
+    pub fn progress(take: impl Fn(String) + Send + Sync + 'static) -> Self {
+        Self {
+            by_return: true,
+            ..Self::lines(take)
+        }
+    }
+}
 
 /// Often enough for people.
 const LOOK_PAUSE: Duration = Duration::from_millis(150);
@@ -34,11 +57,20 @@ pub async fn show(spool: &Spool, live: Option<&Live>) {
             }
             waiting[i].extend(fresh.head);
             waiting[i].extend(fresh.tail);
+            if live.by_return {
+                end_at_returns(&mut waiting[i]);
+            }
             let lines = whole_lines(&mut waiting[i]);
             if !lines.is_empty() {
-                live(lines);
+                (live.take)(lines);
             }
         }
+    }
+}
+
+fn end_at_returns(waiting: &mut [u8]) {
+    for byte in waiting.iter_mut().filter(|byte| **byte == b'\r') {
+        *byte = b'\n';
     }
 }
 

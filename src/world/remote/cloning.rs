@@ -1,6 +1,6 @@
 //! A repository as a new workspace: what would be cloned, and the clone. It is ready as a whole or not there at all.
 
-use super::address::{self, login_for};
+use super::address::{self, Address, login_for};
 use super::said::explain;
 use super::{Remote, Room, Used};
 use crate::gate::{ClonePlan, Destination};
@@ -45,7 +45,30 @@ impl Remote<'_> {
         plan: &ClonePlan,
         folder: &Path,
     ) -> Result<String, String> {
-        let address = address::read(&plan.url)?;
+        let name = &plan.name;
+        self.fetch_into(folder, &plan.url, name, &["--quiet"])
+            .await?;
+        projects
+            .add(&folder.join(name), name)
+            .map_err(|error| format!("{name} could not be put beside the others: {error}"))?;
+        Ok(format!(
+            "Cloned {} as the workspace {name}; switch_workspace goes there.",
+            plan.url
+        ))
+    }
+
+    /// Clones an address as `name` into a folder that is there, with switches of its own.
+    ///
+    /// # Errors
+    /// In words; what is in the folder then is no repository to work with.
+    pub async fn fetch_into(
+        &self,
+        folder: &Path,
+        url: &str,
+        name: &str,
+        switches: &[&str],
+    ) -> Result<(), String> {
+        let address = address::read(url)?;
         let token = self.hosting.token.as_deref();
         let login = login_for(&address, &self.hosting.api, token);
         let used = match &login {
@@ -55,17 +78,17 @@ impl Remote<'_> {
         let private = |error| format!("no private folder to clone from: {error}");
         let room = Room::empty("sha1", login.as_ref()).map_err(private)?;
         let helper = room.helper(&address);
-        let args = [
+        let usual = [
             "clone",
-            "--quiet",
             "--template=",
             "--no-recurse-submodules",
             "--no-local",
-            "--",
-            &plan.url,
-            &plan.name,
         ];
-        let args: Vec<&str> = helper.iter().map(String::as_str).chain(args).collect();
+        let args: Vec<&str> = (helper.iter().map(String::as_str))
+            .chain(usual)
+            .chain(switches.iter().copied())
+            .chain(["--", url, name])
+            .collect();
         let processes = self.processes.at(folder);
         let own = used == Used::OwnGit;
         let (room, credentials) = room.apart();
@@ -74,31 +97,32 @@ impl Remote<'_> {
             .await;
         drop(credentials);
         match finished.exit {
-            Exit::Code(0) => {}
-            Exit::Code(_) => return Err(explain(&finished.stderr.text(), &plan.url, used)),
-            Exit::NotStarted(why) => return Err(format!("git did not start: {why}")),
-            Exit::Cancelled => return Err("the person stopped it".into()),
-            Exit::TimedOut => {
-                return Err("it took longer than 5 minutes; the person can clone it".into());
-            }
-            Exit::Signal(_) | Exit::Lost => return Err("git was killed".into()),
+            Exit::Code(0) => Ok(()),
+            Exit::Code(_) => Err(explain(&finished.stderr.text(), url, used)),
+            Exit::NotStarted(why) => Err(format!("git did not start: {why}")),
+            Exit::Cancelled => Err("the person stopped it".into()),
+            Exit::TimedOut => Err("it took longer than 5 minutes; the person can clone it".into()),
+            Exit::Signal(_) | Exit::Lost => Err("git was killed".into()),
         }
-        let name = &plan.name;
-        projects
-            .add(&folder.join(name), name)
-            .map_err(|error| format!("{name} could not be put beside the others: {error}"))?;
-        Ok(format!(
-            "Cloned {} as the workspace {name}; switch_workspace goes there.",
-            plan.url
-        ))
+    }
+}
+
+/// Reads an address that may be kept and shown.
+///
+/// # Errors
+/// It is none, or holds credentials.
+pub fn open_address(url: &str) -> Result<Address, String> {
+    let address = address::read(url)?;
+    match address.login {
+        None => Ok(address),
+        Some(_) => {
+            Err("credentials do not belong into an address; GITHUB_TOKEN is for them".into())
+        }
     }
 }
 
 fn planned(projects: &Projects, url: &str) -> Result<ClonePlan, String> {
-    let address = address::read(url)?;
-    if address.login.is_some() {
-        return Err("credentials do not belong into an address; GITHUB_TOKEN is for them".into());
-    }
+    let address = open_address(url)?;
     let name = address.path.rsplit('/').next().unwrap_or_default();
     check_name(name)?;
     if projects.root().join(name).symlink_metadata().is_ok() {

@@ -309,7 +309,7 @@ impl History {
             name: "shop".into(),
             path: self.folder.path().display().to_string(),
         };
-        let pick = Box::new(move |_: &dyn Fn() -> Option<String>| Ok(workspace.clone()));
+        let pick = Box::new(move |_: &dyn Fn() -> Option<String>| Ok(workspace.clone().into()));
         let hub = Hub::new(surface, texts(), self.folder.path(), pick);
         hub.map_err(|error| error.to_string())
     }
