@@ -141,7 +141,7 @@ class Stage:
         (self.folder / "home/config").mkdir(parents=True)
         (self.folder / "home/config/settings.toml").write_text(f'model_stream = false\nresume = "auto"\n{settings}\n')
         # Waiting for further messages costs nothing but that time.
-        (self.folder / "home/config/limits.toml").write_text(f"together_ms = {together_ms}\n")
+        (self.folder / "home/config/limits.toml").write_text(f"together_ms = {together_ms}\nmessages_max = 0\n")
         for name in self.ports:
             self.start(name)
 

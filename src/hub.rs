@@ -12,6 +12,8 @@ mod damaged;
 pub mod index;
 /// What a door may ask.
 mod lookup;
+/// How many messages start work.
+mod rate;
 /// Sessions that a failing disk stopped.
 mod stopped;
 /// What is done from time to time.
@@ -37,6 +39,7 @@ use crate::world::journal::{self, FORMAT, Journal, JournalError};
 use crate::world::store::StoreError;
 use crate::world::worktrees::Isolation;
 use futures_util::FutureExt;
+use rate::Rates;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fs;
@@ -122,6 +125,7 @@ pub struct Hub {
     workspace: PickWorkspace,
     awake: Mutex<HashMap<String, mpsc::Sender<Delivery>>>,
     stopped: Stopped,
+    rates: Rates,
     lanes: [tokio::sync::Mutex<()>; LANES],
     tasks: TaskTracker,
 }
@@ -149,6 +153,7 @@ impl Hub {
             workspace,
             awake,
             stopped: Stopped::default(),
+            rates: Rates::default(),
             lanes,
             tasks,
         }))
@@ -165,7 +170,7 @@ impl Hub {
     pub async fn deliver(
         self: &Arc<Self>,
         chat: &str,
-        message: Inbound,
+        mut message: Inbound,
     ) -> Result<Delivered, DeliverError> {
         // Held until the message is on disk and indexed: where the next one goes, and whether it is the same, depends on it.
         let _lane = self.lane(chat).lock().await;
@@ -176,6 +181,9 @@ impl Hub {
                 seq: None,
             });
         }
+        let (limits, now) = (&self.surface.policy.limits, clock::now());
+        message.too_many = self.rates.judge(chat, &message, limits, now);
+        let came = message.clone();
         let (session, mut message) = self.route(chat, message)?;
         // Its place is one in the chat that it goes to.
         let home = match message.stands_for {
@@ -193,6 +201,7 @@ impl Hub {
             answer => (session, answer?),
         };
         let delivered = acknowledged(answer, session).await?;
+        self.rates.note(chat, &came, limits, now);
         self.release_held(chat, &delivered.session);
         Ok(delivered)
     }
@@ -385,7 +394,7 @@ impl Hub {
         mut message: Inbound,
     ) -> Result<(String, Inbound), DeliverError> {
         match command::read(&message.text) {
-            Said::Command(ChatCommand::Start(objective)) => {
+            Said::Command(ChatCommand::Start(objective)) if message.too_many.is_none() => {
                 message.text = objective.to_owned();
                 let session = self.open_known(chat, &message.from, Some(&message))?;
                 return Ok((session, message));

@@ -50,6 +50,9 @@ pub struct Limits {
     pub send_attempts_max: u32,
     /// How long a message that would start a turn waits for another one, in milliseconds; 0 waits for none.
     pub together_ms: u64,
+    /// Messages of one chat that start or steer work within `messages_minutes`; 0 sets no limit.
+    pub messages_max: usize,
+    pub messages_minutes: u64,
     /// Messages that a long text may become before it goes as a document.
     pub message_parts_max: usize,
     /// A webhook's body, in bytes.

@@ -14,7 +14,7 @@ pub use status::short_status;
 
 use crate::agent::carry;
 use crate::agent::command::{self, ChatCommand, Said, looks_like_code};
-use crate::agent::event::{By, Event, Inbound, Reading, Via};
+use crate::agent::event::{By, Event, Inbound, Reading, TooMany, Via};
 use crate::agent::media;
 use crate::agent::money;
 use crate::agent::state::State;
@@ -70,6 +70,10 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
     if media::is_lost(state, message) {
         return media::failure(state, message).map(|told| command(message, "", told));
     }
+    if let Some(many) = limit_of(state, message) {
+        let reply = (!many.told).then(|| too_many(state, many));
+        return Some(taken(message, Reading::TooMany, reply));
+    }
     if media::is_file(message) {
         return take_plain(state, policy, message, &message.text);
     }
@@ -102,6 +106,28 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
         Said::Empty => Some(command(message, "", say(state, "empty", &[]))),
         Said::Plain(text) => take_plain(state, policy, message, text),
     }
+}
+
+/// The limit that keeps a message from starting or steering work. What answers or commands has none.
+fn limit_of<'a>(state: &State, message: &'a Inbound) -> Option<&'a TooMany> {
+    let starts = matches!(
+        command::read(&message.text),
+        Said::Command(ChatCommand::Start(_))
+    );
+    let is_work = starts || is_work(state, message) && state.listening().is_none();
+    message.too_many.as_ref().filter(|_| is_work)
+}
+
+fn too_many(state: &State, many: &TooMany) -> String {
+    let values = [
+        ("messages", many.messages.to_string()),
+        ("minutes", many.minutes.to_string()),
+        ("again", many.again_minutes.to_string()),
+    ];
+    let values = values
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    say(state, "too_many", &values)
 }
 
 /// Whether it counts for this session: the owner says it. From another chat of theirs, only an answer to a question that it

@@ -38,6 +38,7 @@ mod patch;
 mod pictures;
 mod policy;
 mod program;
+mod rate;
 mod recovery;
 mod remote;
 mod replay;

@@ -129,7 +129,7 @@ pub(super) fn take_message(
                 send_again(state, outgoing);
             }
         }
-        Reading::Refused | Reading::Ignored => {}
+        Reading::Refused | Reading::TooMany | Reading::Ignored => {}
     }
     Ok(())
 }

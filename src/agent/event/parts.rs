@@ -132,6 +132,21 @@ pub struct Inbound {
     /// The session's owner, who answers from another chat of theirs: the settings said so when it came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_for: Option<String>,
+    /// The sender's messages that start work have reached their limit: this one starts none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub too_many: Option<TooMany>,
+}
+
+/// The limit of messages that start work, where one is beyond it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TooMany {
+    pub messages: usize,
+    pub minutes: u64,
+    /// So soon the next one is taken.
+    pub again_minutes: u64,
+    /// The person has heard it since the last one that was taken.
+    #[serde(default)]
+    pub told: bool,
 }
 
 /// A message that is taken with the one before.
@@ -180,6 +195,7 @@ impl Inbound {
             order: 0,
             elsewhere: Vec::new(),
             stands_for: None,
+            too_many: None,
         }
     }
 }
@@ -244,6 +260,8 @@ pub enum Reading {
     Command { name: String },
     /// Not from the owner of the chat.
     Refused,
+    /// It would have started or steered work, beyond the limit.
+    TooMany,
     /// Of the channel: a message did not arrive, and is sent again or given up.
     NotDelivered { again: bool },
     /// It answers nothing that is open: a reaction to something else, a yes to an older question.

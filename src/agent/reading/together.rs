@@ -22,7 +22,11 @@ pub fn members(state: &State) -> impl Iterator<Item = &Inbound> {
 /// What is still at the channel may turn out to be one.
 fn is_member(state: &State, message: &Inbound) -> bool {
     let is_persons = message.from == state.opening.owner && message.via == Via::Text;
-    if !is_persons || message.undelivered.is_some() || !message.elsewhere.is_empty() {
+    if !is_persons
+        || message.too_many.is_some()
+        || message.undelivered.is_some()
+        || !message.elsewhere.is_empty()
+    {
         return false;
     }
     let stops = is_stop_word(&message.text) && !media::is_file(message);
