@@ -223,6 +223,6 @@ fn drop_waiting(state: &State, message: &Inbound) -> Event {
         quote: None,
         attached: None,
         image: None,
-        with: together::dropped(state),
+        with: together::dropped(state, message),
     }
 }

@@ -13,8 +13,8 @@ use nix::sys::signal::Signal;
 use std::sync::Arc;
 
 /// A session whose messages wait 1.5 seconds for each other.
-struct Chat {
-    state: State,
+pub struct Chat {
+    pub state: State,
     rig: Rig,
 }
 
@@ -29,7 +29,7 @@ fn record(seq: u64, at_ms: i64, event: Event) -> Record {
 }
 
 impl Chat {
-    fn new(together_ms: u64) -> Self {
+    pub fn new(together_ms: u64) -> Self {
         let opening = Opening {
             together_ms,
             ..opening(OWNER)
@@ -41,14 +41,41 @@ impl Chat {
         }
     }
 
-    fn happens(&mut self, at_ms: i64, event: Event) {
+    pub fn happens(&mut self, at_ms: i64, event: Event) {
         let record = record(self.state.seq + 1, at_ms, event);
         apply(&mut self.state, &record).expect("it is legal");
     }
 
-    fn says(&mut self, at_ms: i64, id: &str, text: &str) {
+    pub fn says(&mut self, at_ms: i64, id: &str, text: &str) {
         let message = Inbound::text(id, OWNER, text);
         self.happens(at_ms, Event::MessageReceived { message });
+    }
+
+    /// A voice message, whose fetching begins.
+    fn speaks(&mut self, at_ms: i64, id: &str) {
+        let media = Media {
+            id: "7".into(),
+            kind: MediaKind::Audio,
+            mime: "audio/ogg".into(),
+            sha256: String::new(),
+            name: String::new(),
+        };
+        let message = Inbound {
+            media: Some(Box::new(media)),
+            ..Inbound::text(id, OWNER, "")
+        };
+        self.happens(at_ms, Event::MessageReceived { message });
+        let fetch = step(&self.state, &self.policy());
+        assert!(matches!(fetch, Decision::Perform(_)), "{fetch:?}");
+        let message = id.to_owned();
+        self.happens(at_ms, Event::MediaStarted { message });
+    }
+
+    fn is_heard(&mut self, at_ms: i64, id: &str, text: &str) {
+        let message = id.to_owned();
+        let text = text.into();
+        let got = Got::Words { text };
+        self.happens(at_ms, Event::MediaFetched { message, got });
     }
 
     fn policy(&self) -> Arc<Policy> {
@@ -68,7 +95,7 @@ impl Chat {
         (at.0, self.decides(at.0))
     }
 
-    fn decides(&mut self, at_ms: i64) -> Event {
+    pub fn decides(&mut self, at_ms: i64) -> Event {
         let Decision::Record(event) = step(&self.state, &self.policy()) else {
             panic!("nothing is decided");
         };
@@ -77,7 +104,7 @@ impl Chat {
     }
 
     /// What the model reads last.
-    fn last(&self) -> String {
+    pub fn last(&self) -> String {
         let messages = self.state.conversation.messages();
         messages.last().expect("a message").get().to_owned()
     }
@@ -147,31 +174,49 @@ async fn a_command_waits_for_nothing_and_a_stop_takes_back_what_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_voice_message_on_its_way_belongs_to_the_others() {
     let mut chat = Chat::new(1_500);
-    let media = Media {
-        id: "7".into(),
-        kind: MediaKind::Audio,
-        mime: "audio/ogg".into(),
-        sha256: String::new(),
-        name: String::new(),
-    };
     chat.says(0, "m1", "fix the login");
-    let message = Inbound {
-        media: Some(Box::new(media)),
-        ..Inbound::text("m2", OWNER, "")
-    };
-    chat.happens(100, Event::MessageReceived { message });
-    let fetch = step(&chat.state, &chat.policy());
-    assert!(matches!(fetch, Decision::Perform(_)), "{fetch:?}");
-    let message = "m2".to_owned();
-    chat.happens(100, Event::MediaStarted { message });
+    chat.speaks(100, "m2");
     let (_, event) = chat.state.next_alarm().expect("an alarm");
     chat.happens(1_600, event);
     assert!(chat.waits(), "for what was said");
-    let message = "m2".to_owned();
-    let got = Got::Words {
-        text: "on mobile".into(),
-    };
-    chat.happens(9_000, Event::MediaFetched { message, got });
+    chat.is_heard(9_000, "m2", "on mobile");
+    assert_eq!(with(&chat.decides(9_000)), ["m2"]);
+    assert!(chat.last().contains(r"fix the login\non mobile"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_takes_back_what_is_still_on_its_way() {
+    for together_ms in [1_500, 0] {
+        let mut chat = Chat::new(together_ms);
+        chat.speaks(0, "m1");
+        chat.says(100, "m2", "/cancel");
+        chat.says(110, "m3", "something else");
+        assert_eq!(with(&chat.decides(110)), ["m1"]);
+        let is_told = chat
+            .state
+            .outbox
+            .iter()
+            .any(|told| told.text.contains("before anything began"));
+        assert!(is_told, "{:?}", chat.state.outbox);
+        // Heard later, it is nothing any more.
+        chat.is_heard(5_000, "m1", "fix the login");
+        let taken = chat.decides(5_000);
+        assert!(with(&taken).is_empty());
+        assert!(chat.last().contains("something else"));
+        assert!(chat.state.fetching.is_none() && chat.state.got.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_said_before_new_starts_where_it_was_said() {
+    let mut chat = Chat::new(1_500);
+    chat.says(0, "m1", "fix the login");
+    chat.speaks(100, "m2");
+    chat.says(200, "m3", "/new");
+    let new = chat.decides(200);
+    assert!(with(&new).is_empty() && chat.state.closed, "{new:?}");
+    assert_eq!(chat.state.unread.len(), 2, "nothing is lost");
+    chat.is_heard(9_000, "m2", "on mobile");
     assert_eq!(with(&chat.decides(9_000)), ["m2"]);
     assert!(chat.last().contains(r"fix the login\non mobile"));
 }

@@ -24,7 +24,10 @@ pub(super) fn fetched(state: &mut State, id: &str, got: &Got) -> Result<(), Ille
     }
     let message = state.unread.iter_mut().find(|message| message.id == id);
     let Some(message) = message else {
-        return illegal(format!("message {id} was taken before it was there"));
+        return match state.seen.contains(id) {
+            true => Ok(()), // a stop took it along
+            false => illegal(format!("something is there for {id}, which never came")),
+        };
     };
     if let Got::Words { text } = got {
         // From here on it is as if they had been typed.

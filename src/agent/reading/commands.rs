@@ -45,7 +45,9 @@ pub(super) fn take_command(
         ChatCommand::Redo { force } => redo(state, message, force),
         ChatCommand::New => command(message, "new", say(state, "new_thread", &[])),
         ChatCommand::Cancel if state.turn.is_some() => Event::Cancelled { by: by(message) },
-        ChatCommand::Cancel if !together::dropped(state).is_empty() => drop_waiting(state, message),
+        ChatCommand::Cancel if !together::dropped(state, message).is_empty() => {
+            drop_waiting(state, message)
+        }
         ChatCommand::Cancel => command(message, "cancel", say(state, "nothing_to_cancel", &[])),
         // What it takes was said with the damage.
         ChatCommand::Resume { id: Some(id), .. } if state.damaged.as_deref() == Some(id) => {

@@ -98,7 +98,7 @@ pub(super) fn take_plain(
             Some(say(state, "steering", &[])),
         )),
         // What was said just before was not meant any more.
-        None if is_stop_word(text) && !is_file && !together::dropped(state).is_empty() => {
+        None if is_stop_word(text) && !is_file && !together::dropped(state, message).is_empty() => {
             Some(drop_waiting(state, message))
         }
         None => {

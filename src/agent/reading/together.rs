@@ -68,9 +68,11 @@ pub fn others(state: &State, first: &Inbound) -> Vec<Along> {
     others.map(along).collect()
 }
 
-/// What waits and is not wanted any more: it is taken, and nobody reads it.
-pub fn dropped(state: &State) -> Vec<Along> {
-    let here = members(state).filter(|message| media::is_here(state, message));
+/// What waits before this message and is not wanted any more: it is taken, and nobody reads it. What is still at the channel
+/// goes as well, or it would start work after a stop.
+pub fn dropped(state: &State, stop: &Inbound) -> Vec<Along> {
+    let before = state.unread.iter().take_while(|other| other.id != stop.id);
+    let here = before.filter(|message| state.turn.is_none() && is_member(state, message));
     let along = |message: &Inbound| Along {
         message: message.id.clone(),
         ..Along::default()
