@@ -329,6 +329,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::SendSuperseded { send } => supersede(state, *send),
         Event::SendFinished {
             send,
+            error,
             retry_at,
             ids,
             parts,
@@ -336,6 +337,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             ..
         } => {
             let attempt = Attempt {
+                failed: error.is_some(),
                 retry_at: *retry_at,
                 ids,
                 parts: *parts,

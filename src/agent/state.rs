@@ -263,10 +263,14 @@ pub struct Outgoing {
     pub again: bool,
     /// So many of its parts have arrived.
     pub parts: usize,
+    /// The channel's ids of those that arrived in attempts that failed.
+    pub ids: Vec<String>,
     /// Where the plan stands: nothing is lost where a later message says where it stands then.
     pub fleeting: bool,
     /// It waits until the person writes again.
     pub held: Option<Held>,
+    /// The channel took it then, and said later that it takes nothing before the person writes.
+    pub closed_at: Option<Timestamp>,
     /// The message that bears the mark of work; with this one the work is over.
     pub answers: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! Messages of ours that a channel took and did not deliver: sent again once where that may help, told otherwise. Pure.
+//! Messages of ours that a channel took and did not deliver: sent again once where that may help, held where the
+//! channel is closed until the person writes, told otherwise. Pure.
 //!
 //! What is known of a message is the last ones' only; of an older one only its failure is told.
 
@@ -26,10 +27,11 @@ struct Taken {
     outgoing: Outgoing,
     /// It is sent again, or was itself.
     again: bool,
+    at: Timestamp,
 }
 
 impl Deliveries {
-    pub fn taken(&mut self, outgoing: &Outgoing, ids: &[String]) {
+    pub fn taken(&mut self, outgoing: &Outgoing, ids: &[String], at: Timestamp) {
         if ids.is_empty() {
             return;
         }
@@ -40,6 +42,7 @@ impl Deliveries {
             ids: ids.to_vec(),
             outgoing: outgoing.clone(),
             again: outgoing.again,
+            at,
         });
     }
 
@@ -68,11 +71,15 @@ impl Deliveries {
         if taken.ids.len() > 1 {
             outgoing.text.insert_str(0, mark);
         }
+        let closed = message.undelivered.as_ref().is_some_and(|why| why.closed);
+        let wait_ms = if closed { 0 } else { AGAIN_AFTER_MS };
         Some(Outgoing {
             again: true,
             sending: false,
             attempts: 0,
-            due: Some(now.plus_ms(AGAIN_AFTER_MS)),
+            due: Some(now.plus_ms(wait_ms)),
+            closed_at: closed.then_some(taken.at),
+            held: None,
             ..outgoing
         })
     }
@@ -91,7 +98,7 @@ pub fn is_early(state: &State, message: &Inbound) -> bool {
 
 /// What is decided about a failure.
 pub fn reading(state: &State, message: &Inbound, failure: &NotDelivered) -> Event {
-    let again = failure.may_pass
+    let again = (failure.may_pass || failure.closed)
         && state.deliveries.of(message).is_some_and(|taken| {
             // A question that was answered meanwhile needs no answer.
             let asks = taken.outgoing.approval.as_ref();

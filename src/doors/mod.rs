@@ -112,6 +112,7 @@ impl Channels {
             transient: true,
             closed: false,
             wait_ms: None,
+            ids: Vec::new(),
             parts: 0,
         })
     }
@@ -128,6 +129,8 @@ pub struct Undelivered {
     pub wait_ms: Option<u64>,
     /// How many of its parts have arrived.
     pub parts: usize,
+    /// The channel's ids of those that arrived in this attempt.
+    pub ids: Vec<String>,
 }
 
 /// What can be watched: every line of a journal, and an answer while it is being written.

@@ -20,12 +20,17 @@ impl World {
         // A database that cannot be read keeps no message back.
         let heard = self.store.heard_at(chat).unwrap_or(Some(clock::now()));
         let heard_ms_ago = heard.map(|at| clock::now().since(at));
-        if doors::closed_until_heard(chat, heard_ms_ago).is_some() {
-            return self.hold(outgoing, scene, heard, outgoing.parts).await;
+        let told_closed = outgoing.closed_at.is_some_and(|at| heard <= Some(at));
+        if told_closed || doors::closed_until_heard(chat, heard_ms_ago).is_some() {
+            let arrived = (outgoing.parts, Vec::new());
+            return self.hold(outgoing, scene, heard, arrived).await;
         }
         match self.channels.send(chat, outgoing).await {
             Ok(ids) => finished(outgoing, ids),
-            Err(failed) if failed.closed => self.hold(outgoing, scene, heard, failed.parts).await,
+            Err(failed) if failed.closed => {
+                let arrived = (failed.parts, failed.ids);
+                self.hold(outgoing, scene, heard, arrived).await
+            }
             Err(failed) => self.failed(outgoing, failed),
         }
     }
@@ -37,7 +42,7 @@ impl World {
         Event::SendFinished {
             send: outgoing.send,
             error: Some(failed.why),
-            ids: Vec::new(),
+            ids: failed.ids,
             retry_at: again.then(|| clock::now().plus_ms(wait_ms)),
             parts: failed.parts,
             closed: None,
@@ -50,7 +55,7 @@ impl World {
         outgoing: &Outgoing,
         scene: &Scene,
         heard: Option<Timestamp>,
-        parts: usize,
+        (parts, ids): (usize, Vec<String>),
     ) -> Event {
         let invited = self.invite(scene, heard).await;
         let now = clock::now();
@@ -62,7 +67,7 @@ impl World {
                 "WhatsApp takes messages within 24 hours after the person wrote; it waits until then"
                     .into(),
             ),
-            ids: Vec::new(),
+            ids,
             retry_at: waits.then(|| now.plus_ms(doors::WINDOW_AGAIN_MS)),
             parts,
             closed: Some(Closed { heard, invited }),

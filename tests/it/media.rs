@@ -1,12 +1,13 @@
 //! What a person sends besides typed text, and what becomes of what was sent to them.
 
-use crate::support::{PATIENCE, git};
+use crate::support::{OWNER, PATIENCE, git};
+use crate::together::Chat;
 use crate::webhook::{ANA, Front, about};
-use journeyman::agent::event::{Event, Reading};
+use journeyman::agent::event::{Event, Inbound, OutgoingKind, Reading, Timestamp};
 use journeyman::agent::state::State;
 use journeyman::config::ModelSettings;
 use journeyman::doors::Seen;
-use journeyman::doors::whatsapp::standin::{Medium, Sent, text_webhook};
+use journeyman::doors::whatsapp::standin::{Medium, Sent, SentKind, text_webhook};
 use journeyman::world::worktrees::Isolation;
 use serde_json::{Value, json};
 use std::fs;
@@ -133,6 +134,44 @@ async fn a_reply_to_what_nobody_knows_is_read_as_it_stands() {
     assert_eq!(last_words(&front), "this one");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reply_to_a_part_is_understood_though_the_rest_came_later() {
+    let mut chat = Chat::new(0);
+    chat.says(0, "m1", "/help");
+    chat.decides(0);
+    let (kind, text) = (OutgoingKind::Notice, "all commands".to_owned());
+    for (at, error, id, parts, retry_at) in [
+        (10, Some("later"), "wamid.1", 1, Some(Timestamp(20))),
+        (20, None, "wamid.2", 0, None),
+    ] {
+        let (send, text) = (1, text.clone());
+        if at == 20 {
+            chat.happens(at, Event::SendDue { send });
+        }
+        chat.happens(at, Event::SendStarted { send, kind, text });
+        let ended = Event::SendFinished {
+            send,
+            error: error.map(str::to_owned),
+            ids: vec![id.into()],
+            retry_at,
+            parts,
+            closed: None,
+        };
+        chat.happens(at, ended);
+    }
+    let message = Inbound {
+        about: Some("wamid.1".into()),
+        ..Inbound::text("m2", OWNER, "the second one")
+    };
+    chat.happens(30, Event::MessageReceived { message });
+    chat.decides(30);
+    assert!(
+        chat.last().contains("message of yours:]"),
+        "{}",
+        chat.last()
+    );
+}
+
 // --- what did not arrive -----------------------------------------------------------------------------------------------
 
 /// The body of a webhook in which WhatsApp says what became of our message `id`.
@@ -221,6 +260,31 @@ async fn what_will_not_arrive_is_not_tried_again_and_told_by_the_session_that_se
     let why = |why: &str| (1, why.to_owned(), 0);
     assert_eq!(told(&one), why("Message undeliverable (code 131026)"));
     assert_eq!(told(&two), why("WhatsApp gave no reason (code 0)"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_too_late_for_the_window_waits_and_the_person_is_asked_once() {
+    let template = |settings: &mut journeyman::config::Settings| {
+        settings.file.whatsapp_template = "news".into();
+    };
+    let mut front = Front::with(json!([{"text": "Hello."}]), template).await;
+    front.says("wamid.1", "hello").await;
+    let first = front.hears().await;
+    front.says("wamid.2", "/agent").await;
+    let second = front.hears().await;
+    for id in [&first.id, &second.id, &first.id] {
+        let failed = status(id, "failed", Some((131_047, "Re-engagement message")));
+        assert_eq!(front.signed(failed).await, 200);
+    }
+    let asked = front.hears().await;
+    assert_eq!(asked.kind, SentKind::Template("news".into()));
+    front.says("wamid.3", "/cost").await;
+    assert_eq!(front.hears().await.text, "Hello.");
+    assert_eq!(front.hears().await.text, second.text);
+    assert!(
+        front.hears().await.text.contains("Month"),
+        "nobody is asked twice"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -90,7 +90,11 @@ async fn answers_and_commands_have_no_limit() {
     front.says("wamid.3", "no").await;
     front.hears().await;
     let question = front.hears().await;
-    assert!(question.text.contains("frobnicate two"), "{}", question.text);
+    assert!(
+        question.text.contains("frobnicate two"),
+        "{}",
+        question.text
+    );
     front.says("wamid.4", "no").await;
     front.hears().await;
     assert_eq!(front.hears().await.text, "Which?");

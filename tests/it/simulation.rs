@@ -423,6 +423,7 @@ impl Simulation {
                 code: 131_000,
                 title: "no".into(),
                 may_pass,
+                closed: !may_pass && back == 1,
             }),
             ..Inbound::text(format!("m{}", self.messages), "channel", "")
         };

@@ -568,8 +568,10 @@ fn outgoing(kind: OutgoingKind, text: &str) -> Outgoing {
         repeated: false,
         again: false,
         parts: 0,
+        ids: Vec::new(),
         fleeting: false,
         held: None,
+        closed_at: None,
         answers: None,
     }
 }
@@ -774,6 +776,7 @@ async fn what_arrived_of_a_message_is_not_sent_again() {
     let failed = failed.expect_err("the second part is refused");
     assert!(failed.transient && !failed.closed, "{failed:?}");
     assert_eq!((failed.parts, failed.wait_ms), (1, Some(120_000)));
+    assert_eq!(failed.ids, ["wamid.1"], "of the part that arrived");
     outgoing.parts = failed.parts;
     let ids = sending.send(&graph, "549", &outgoing).await;
     assert_eq!(ids.expect("the rest").len(), 2);

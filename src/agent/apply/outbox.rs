@@ -39,8 +39,10 @@ pub(super) fn say(state: &mut State, kind: OutgoingKind, text: String) {
         repeated: false,
         again: false,
         parts: 0,
+        ids: Vec::new(),
         fleeting: false,
         held: None,
+        closed_at: None,
         answers: None,
     });
 }
@@ -51,7 +53,7 @@ pub(super) fn send_again(state: &mut State, outgoing: Outgoing) {
     state.outbox.push_back(Outgoing {
         send: state.sends,
         parts: 0,
-        held: None,
+        ids: Vec::new(),
         ..outgoing
     });
 }
@@ -88,6 +90,7 @@ pub(super) fn supersede(state: &mut State, send: u64) -> Result<(), Illegal> {
 
 /// How an attempt to send ended.
 pub(super) struct Attempt<'a> {
+    pub failed: bool,
     pub retry_at: Option<Timestamp>,
     pub ids: &'a [String],
     pub parts: usize,
@@ -100,6 +103,8 @@ pub(super) fn finish_send(state: &mut State, send: u64, attempt: &Attempt) -> Re
     let Some(front) = front.filter(|front| front.send == send && front.sending) else {
         return illegal(format!("send {send} ends without having started"));
     };
+    // A reply to a part that arrived is one to this message, also while the rest is still to come.
+    front.ids.extend_from_slice(attempt.ids);
     if attempt.retry_at.is_some() {
         front.sending = false;
         front.due = attempt.retry_at;
@@ -112,9 +117,12 @@ pub(super) fn finish_send(state: &mut State, send: u64, attempt: &Attempt) -> Re
         front.attempts += u32::from(attempt.closed.is_none());
         return Ok(());
     }
-    state.deliveries.taken(front, attempt.ids);
+    let ids = std::mem::take(&mut front.ids);
+    if !attempt.failed {
+        state.deliveries.taken(front, &ids, now);
+    }
     let asked = front.approval.take();
-    state.said.by_us(front, attempt.ids);
+    state.said.by_us(front, &ids);
     state.outbox.pop_front();
     let Some(Turn {
         phase: Phase::Calls(calls),
@@ -127,7 +135,7 @@ pub(super) fn finish_send(state: &mut State, send: u64, attempt: &Attempt) -> Re
         if let Stage::Waiting(question) = &mut pending.stage
             && asked.as_ref() == Some(&question.approval)
         {
-            question.asked_in.extend_from_slice(attempt.ids);
+            question.asked_in.extend(ids.iter().cloned());
         }
     }
     Ok(())

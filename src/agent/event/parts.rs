@@ -209,6 +209,9 @@ pub struct NotDelivered {
     /// Another try may arrive.
     #[serde(default)]
     pub may_pass: bool,
+    /// It takes nothing before the person writes again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub closed: bool,
 }
 
 impl fmt::Display for NotDelivered {

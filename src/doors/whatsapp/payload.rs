@@ -4,6 +4,7 @@
 //! piece by piece: unknown fields are nothing, and one malformed piece is skipped and counted, never the others. It
 //! judges nothing: not the signature (see `signature`), not who may write, not what was seen before.
 
+use super::sending::CODE_CLOSED;
 use crate::agent::event::{Media, MediaKind, NotDelivered};
 use serde::Deserialize;
 use serde_json::Value;
@@ -72,6 +73,7 @@ pub fn not_delivered(error: Option<StatusError>) -> NotDelivered {
     });
     NotDelivered {
         may_pass: PASSING_CODES.contains(&error.code),
+        closed: error.code == CODE_CLOSED,
         code: error.code,
         title: error.title.chars().take(TITLE_CHARS_MAX).collect(),
     }

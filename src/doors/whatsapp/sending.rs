@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OwnedMutexGuard;
 
 /// Graph's code for a message outside of the 24 hours.
-const CODE_CLOSED: i64 = 131_047;
+pub const CODE_CLOSED: i64 = 131_047;
 /// Lanes of chats that are kept before those that nobody is in are let go.
 const LANES_MAX: usize = 256;
 
@@ -79,7 +79,9 @@ impl Sending {
         {
             let (name, caption) = (document.name, &document.caption);
             let sent = graph.send_document(number, &media, name, caption).await;
-            return Ok(vec![sent.map_err(|error| undelivered(&error, 0))?]);
+            return Ok(vec![
+                sent.map_err(|error| undelivered(&error, 0, Vec::new()))?,
+            ]);
         }
         let mut ids = Vec::with_capacity(parts.len());
         for (number_of, part) in parts.iter().enumerate().skip(outgoing.parts) {
@@ -93,7 +95,10 @@ impl Sending {
                     graph.send_buttons(number, text, &buttons).await
                 }
             };
-            ids.push(sent.map_err(|error| undelivered(&error, number_of))?);
+            match sent {
+                Ok(id) => ids.push(id),
+                Err(error) => return Err(undelivered(&error, number_of, ids)),
+            }
         }
         Ok(ids)
     }
@@ -110,7 +115,8 @@ impl Sending {
         about: &str,
     ) -> Result<String, Undelivered> {
         let sent = graph.send_template(number, &template.name, &template.language, about);
-        sent.await.map_err(|error| undelivered(&error, 0))
+        sent.await
+            .map_err(|error| undelivered(&error, 0, Vec::new()))
     }
 }
 
@@ -153,7 +159,7 @@ fn parts(outgoing: &Outgoing) -> Vec<Part> {
     }
 }
 
-fn undelivered(error: &GraphError, parts: usize) -> Undelivered {
+fn undelivered(error: &GraphError, parts: usize, ids: Vec<String>) -> Undelivered {
     let (code, wait_ms) = match error {
         GraphError::Refused { code, .. } => (*code, None),
         GraphError::GaveUp { code, wait_ms, .. } => (*code, *wait_ms),
@@ -167,6 +173,7 @@ fn undelivered(error: &GraphError, parts: usize) -> Undelivered {
         why: error.to_string(),
         wait_ms,
         parts,
+        ids,
     }
 }
 
