@@ -185,6 +185,7 @@ impl Hub {
         message.too_many = self.rates.judge(chat, &message, limits, now);
         let came = message.clone();
         let (session, mut message) = self.route(chat, message)?;
+        let goes_across = message.stands_for.is_some();
         // Its place is one in the chat that it goes to.
         let home = match message.stands_for {
             Some(_) => self.chat_of(&session)?,
@@ -202,6 +203,9 @@ impl Hub {
         };
         let delivered = acknowledged(answer, session).await?;
         self.rates.note(chat, &came, limits, now);
+        if goes_across && delivered.fresh {
+            self.confirm(chat, &came);
+        }
         self.release_held(chat, &delivered.session);
         Ok(delivered)
     }

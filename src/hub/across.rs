@@ -2,7 +2,10 @@
 //! settings). It names the question by its code: a bare yes is about the chat that it is said in.
 
 use super::{DeliverError, Hub};
-use crate::agent::event::Inbound;
+use crate::agent::command::{self, ChatCommand, Said};
+use crate::agent::event::{Inbound, Via};
+use crate::doors;
+use std::sync::Arc;
 
 impl Hub {
     /// The session in another chat of the same person whose open question has this code, and the message as it goes there.
@@ -30,6 +33,38 @@ impl Hub {
         Ok(None)
     }
 
+    /// Tells who answered where they answered: what becomes of it is told in the chat of the question. A courtesy, said once
+    /// the answer is on disk. Called with the chat's lane held.
+    pub(super) fn confirm(self: &Arc<Self>, chat: &str, answer: &Inbound) {
+        let said = command::read(&answer.text);
+        let Said::Command(ChatCommand::Approve { code, .. } | ChatCommand::Deny { code, .. }) =
+            said
+        else {
+            return;
+        };
+        // A program reads it in the answer to its request.
+        if !doors::greets(chat) {
+            return;
+        }
+        let code = code.to_ascii_uppercase();
+        let text = self.texts_for(chat).say("passed_on", &[("code", &code)]);
+        let told = || -> Result<(), DeliverError> {
+            let session = match self.surface.store.active_session(chat)? {
+                Some(session) => session,
+                None => self.open_known(chat, &answer.from, None)?,
+            };
+            let notice = Inbound {
+                via: Via::Notice,
+                order: self.surface.store.next_order(chat)?,
+                ..Inbound::text(format!("{} passed on", answer.id), &answer.from, text)
+            };
+            self.hand_over(&session, notice).map(drop)
+        };
+        if let Err(error) = told() {
+            tracing::warn!(%error, "who answered from another chat is not told there");
+        }
+    }
+
     /// The session that a message of this chat came to, if it came before; maybe one of another chat, which it answered.
     ///
     /// # Errors
@@ -50,6 +85,6 @@ impl Hub {
 }
 
 /// Ids are unique in their chat only. None has a blank in it.
-fn id_across(chat: &str, message: &str) -> String {
+pub(super) fn id_across(chat: &str, message: &str) -> String {
     format!("{chat} {message}")
 }

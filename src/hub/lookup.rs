@@ -1,5 +1,6 @@
 //! What a door may ask about sessions without waking them.
 
+use super::across::id_across;
 use super::{DeliverError, Hub};
 use crate::agent::event::Event;
 use crate::world::journal;
@@ -21,14 +22,24 @@ impl Hub {
         Ok(false)
     }
 
-    /// The line of a session's journal on which a message came. Reads all of it.
+    /// The line of a session's journal on which a message of this chat came. Reads all of it.
     ///
     /// # Errors
     /// [`DeliverError`] where the journal cannot be read.
-    pub fn line_of(&self, session: &str, message: &str) -> Result<Option<u64>, DeliverError> {
+    pub fn line_of(
+        &self,
+        chat: &str,
+        session: &str,
+        message: &str,
+    ) -> Result<Option<u64>, DeliverError> {
+        // A message of another chat may bear the same id.
+        let id = match self.chat_of(session)? == chat {
+            true => message.to_owned(),
+            false => id_across(chat, message),
+        };
         let mut line = None;
         journal::read(&self.path(session), |record| match &record.event {
-            Event::MessageReceived { message: came } if came.id == message => {
+            Event::MessageReceived { message: came } if came.id == id => {
                 line = line.or(Some(record.seq));
             }
             _ => {}

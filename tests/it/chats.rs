@@ -302,7 +302,11 @@ async fn one_person_answers_from_another_of_their_chats_by_code_and_nobody_else_
     let told = chats.asks(CARLA, &approves).await;
     assert!(told.contains("Nothing is waiting"), "{told}");
     assert_eq!(chats.denies(OTHER_SECRET, &first).await.0, 404);
-    chats.says(BETO, &approves).await;
+    let told = chats.asks(BETO, &approves).await;
+    assert!(
+        told.contains(&first) && told.contains("passed on"),
+        "{told}"
+    );
     assert!(chats.hears(ANA).await.text.contains("Approved"));
     assert_eq!(chats.hears(ANA).await.text, "Done.");
     let given = |event: &Event| matches!(event, Event::ApprovalGiven { by, .. } if by.who == BETO);
@@ -320,6 +324,7 @@ async fn one_person_answers_from_another_of_their_chats_by_code_and_nobody_else_
         (202, &json!(false)),
         "{answer}"
     );
+    let line = answer["seq"].clone();
     assert!(chats.hears(ANA).await.text.contains("Denied"));
     assert_eq!(chats.hears(ANA).await.text, "Done.");
     let (status, answer) = chats.denies(DESK_SECRET, &second).await;
@@ -329,6 +334,7 @@ async fn one_person_answers_from_another_of_their_chats_by_code_and_nobody_else_
         "{answer}"
     );
     assert_eq!(answer["session"], json!(session));
+    assert!(line.is_u64() && answer["seq"] == line, "{answer}");
     // Nothing more came to the other phone, not even for what was brought twice.
     assert_eq!(chats.asks(BETO, "hello").await, "Hello.");
 }

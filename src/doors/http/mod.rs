@@ -202,7 +202,8 @@ async fn take(door: &Door, chat: &str, message: Inbound) -> Result<Response, Pro
         Some(seq) => (StatusCode::ACCEPTED, Some(seq)),
         None => {
             let (hub, session, id) = (door.hub.clone(), delivered.session.clone(), id.clone());
-            let line = blocking(move || hub.line_of(&session, &id)).await?;
+            let chat = chat.to_owned();
+            let line = blocking(move || hub.line_of(&chat, &session, &id)).await?;
             (StatusCode::OK, line)
         }
     };
