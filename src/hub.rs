@@ -14,6 +14,8 @@ pub mod index;
 mod lookup;
 /// How many messages start work.
 mod rate;
+/// Spoken messages that may answer a question.
+mod spoken;
 /// Sessions that a failing disk stopped.
 mod stopped;
 /// What is done from time to time.
@@ -23,7 +25,7 @@ mod undelivered;
 
 use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{
-    CallId, Event, Inbound, OpenQuestion, Opening, Record, Scheduled, Via, WorkspaceRef,
+    CallId, Event, Inbound, OpenQuestion, Opening, Record, Scheduled, Spoken, Via, WorkspaceRef,
 };
 use crate::agent::language::Language;
 use crate::agent::prompt;
@@ -185,6 +187,11 @@ impl Hub {
         message.too_many = self.rates.judge(chat, &message, limits, now);
         let came = message.clone();
         let (session, mut message) = self.route(chat, message)?;
+        if let Some(asking) = self.spoken_answer_for(chat, &session, &message)?
+            && self.hear_there(&asking, &message).await
+        {
+            message.spoken = Some(Spoken::ForAllElse);
+        }
         let goes_across = message.stands_for.is_some();
         // Its place is one in the chat that it goes to.
         let home = match message.stands_for {
@@ -439,14 +446,16 @@ impl Hub {
             }
         }
         let store = &self.surface.store;
-        let asking = match command::answers_unnamed(&message) {
+        let asking = match command::answers_unnamed(&message) || spoken::may_answer(&message) {
             true => self.asking(chat)?,
             false => Vec::new(),
         };
         let session = match (store.active_session(chat)?, asking.first()) {
             // The one question of the chat, and the last that it heard: a schedule's, most of the time.
             (Some(active), Some(asking_one))
-                if asking.len() == 1 && store.is_later(asking_one, &active)? =>
+                if asking.len() == 1
+                    && !spoken::may_answer(&message)
+                    && store.is_later(asking_one, &active)? =>
             {
                 asking_one.clone()
             }

@@ -451,13 +451,18 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
 /// What an answer of the model cost, on every account.
 fn spend(state: &mut State, usage: Usage, cost_micros: Option<u64>) -> Result<(), Illegal> {
     turn(state)?.spend.answered(usage, cost_micros);
+    spend_outside_turns(state, usage, cost_micros);
+    Ok(())
+}
+
+/// What no turn's limit counts.
+fn spend_outside_turns(state: &mut State, usage: Usage, cost_micros: Option<u64>) {
     state.spend.answered(usage, cost_micros);
     let now = state.now.month();
     let month = state.month.take().filter(|(month, _)| *month == now);
     let (name, mut spend) = month.unwrap_or((now, Spend::default()));
     spend.answered(usage, cost_micros);
     state.month = Some((name, spend));
-    Ok(())
 }
 
 /// Between rounds the turn just ends; within one, what runs is stopped first, as for a `/cancel`.

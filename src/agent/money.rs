@@ -63,6 +63,52 @@ impl Spend {
     }
 }
 
+/// Spoken messages that were heard, which is paid for by the minute.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hearing {
+    pub count: u32,
+    pub micros: u64,
+    pub unpriced: u32,
+}
+
+impl Hearing {
+    pub fn heard(&mut self, cost: Option<u64>) {
+        self.count += 1;
+        self.micros = self.micros.saturating_add(cost.unwrap_or(0));
+        self.unpriced += u32::from(cost.is_none());
+    }
+
+    /// What `/cost` says of it; empty where nothing was heard.
+    fn line(self, state: &State) -> String {
+        let Hearing {
+            count,
+            micros,
+            unpriced,
+        } = self;
+        if count == 0 {
+            return String::new();
+        }
+        let money = match unpriced {
+            0 => dollars(micros),
+            all if all == count => state.texts.say("cost_heard_unknown", &[]),
+            unpriced => {
+                let values = [
+                    ("known", &*dollars(micros)),
+                    ("count", &unpriced.to_string()),
+                ];
+                state.texts.say("cost_heard_partly", &values)
+            }
+        };
+        let values = [("count", &*count.to_string()), ("money", &money)];
+        state.texts.say("cost_heard", &values)
+    }
+}
+
+/// What a sound of so many seconds costs, in micro-dollars, rounded up.
+pub fn hearing_cost(minute_micros: u64, seconds: u64) -> u64 {
+    minute_micros.saturating_mul(seconds).div_ceil(60)
+}
+
 /// What the other sessions spent in a month, as it was last looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elsewhere {
@@ -132,6 +178,7 @@ pub fn report(state: &State, policy: &Policy) -> String {
         ("session", line(state, state.spend)),
         ("name", state.now.month()),
         ("month", month),
+        ("heard", state.hearing.line(state)),
         ("limits", limits),
         ("unpriced", unpriced),
     ];

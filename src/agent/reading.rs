@@ -14,7 +14,7 @@ pub use status::short_status;
 
 use crate::agent::carry;
 use crate::agent::command::{self, ChatCommand, Said, looks_like_code};
-use crate::agent::event::{By, Event, Inbound, Reading, TooMany, Via};
+use crate::agent::event::{By, Event, Inbound, Reading, Spoken, TooMany, Via};
 use crate::agent::media;
 use crate::agent::money;
 use crate::agent::state::State;
@@ -67,6 +67,9 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
     if let Some(kind) = &message.unreadable {
         return Some(command(message, "", media::unreadable(state, kind)));
     }
+    if let Some(taken) = spoken(state, message) {
+        return Some(taken);
+    }
     if media::is_lost(state, message) {
         return media::failure(state, message).map(|told| command(message, "", told));
     }
@@ -105,6 +108,21 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
         }
         Said::Empty => Some(command(message, "", say(state, "empty", &[]))),
         Said::Plain(text) => take_plain(state, policy, message, text),
+    }
+}
+
+/// What becomes of a spoken message whose yes or no, or everything else, counts in another session. `None`: it counts here.
+fn spoken(state: &State, message: &Inbound) -> Option<Event> {
+    let answers = plain::is_yes_or_no(message);
+    let ignored = |reply| Some(taken(message, Reading::Ignored, reply));
+    match message.spoken? {
+        Spoken::ForAnswer if !answers => ignored(None),
+        // It was answered meanwhile, or expired.
+        Spoken::ForAnswer if state.question().is_none() => {
+            ignored(Some(say(state, "nothing_open", &[])))
+        }
+        Spoken::ForAllElse if answers => ignored(None),
+        Spoken::ForAnswer | Spoken::ForAllElse => None,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::agent::event::{
 };
 use crate::agent::loops::{Loops, Sight};
 use crate::agent::mcp;
-use crate::agent::money::{Elsewhere, Spend};
+use crate::agent::money::{Elsewhere, Hearing, Spend};
 use crate::agent::plan::Plan;
 use crate::agent::quotes::Said;
 use crate::agent::reading::together;
@@ -79,6 +79,7 @@ pub struct State {
     /// Rounds of all turns; calls are numbered by it.
     pub rounds: u32,
     pub spend: Spend,
+    pub hearing: Hearing,
     /// What this session spent in the month of its last answer.
     pub month: Option<(String, Spend)>,
     pub elsewhere: Option<Elsewhere>,
@@ -350,6 +351,7 @@ impl State {
             loops: Loops::default(),
             rounds: fork.map_or(0, |fork| fork.rounds),
             spend: Spend::default(),
+            hearing: Hearing::default(),
             month: None,
             elsewhere: None,
             last_turn: Spend::default(),

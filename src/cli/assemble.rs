@@ -202,7 +202,8 @@ fn intake(settings: &Settings) -> Intake {
     let whatsapp = settings.whatsapp.as_ref();
     let bytes_max = settings.limits.media_bytes_max;
     let source = |w: &WhatsApp| MediaSource::new(&w.api_url, &w.access_token, bytes_max);
-    let ears = |of: &ModelSettings| Ears::new(&of.base_url, &of.key, &of.name);
+    let minute = |of: &ModelSettings| settings.models.find(&of.name)?.minute_micros;
+    let ears = |of: &ModelSettings| Ears::new(&of.base_url, &of.key, &of.name, minute(of));
     Intake {
         source: whatsapp.map(source),
         ears: settings.transcription.as_ref().map(ears),

@@ -27,6 +27,8 @@ pub struct ModelEntry {
     pub price: Option<Price>,
     /// It can be shown pictures.
     pub images: bool,
+    /// Of one that hears: what a minute costs, in micro-dollars.
+    pub minute_micros: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -44,6 +46,7 @@ struct Entry {
     input_usd: Option<f64>,
     cached_input_usd: Option<f64>,
     output_usd: Option<f64>,
+    minute_usd: Option<f64>,
     #[serde(default)]
     images: bool,
     #[serde(rename = "checked")]
@@ -87,9 +90,7 @@ fn entry(entry: Entry) -> Result<ModelEntry, String> {
         .ok_or("a model without a name: names = [\"…\"]")?;
     let micros = |usd: f64| match usd {
         usd if (0.0..=DOLLARS_MAX).contains(&usd) => Ok((usd * DOLLAR).round() as u64),
-        usd => Err(format!(
-            "model {name}: {usd} is no price in dollars for a million tokens"
-        )),
+        usd => Err(format!("model {name}: {usd} is no price in dollars")),
     };
     let price = match (entry.input_usd, entry.output_usd) {
         (Some(input), Some(output)) => Some(Price {
@@ -108,6 +109,7 @@ fn entry(entry: Entry) -> Result<ModelEntry, String> {
         context_tokens: entry.context_tokens.filter(|tokens| *tokens > 0),
         price,
         images: entry.images,
+        minute_micros: entry.minute_usd.map(micros).transpose()?,
         names: entry.names,
     })
 }

@@ -55,8 +55,7 @@ impl World {
                     .download(media)
                     .await
                     .map_err(|error| error.to_string())?;
-                let text = ears.hear(sound.bytes, &sound.mime).await?;
-                Ok(Got::Words { text })
+                ears.hear(sound.bytes, &sound.mime).await
             }
             MediaKind::Document | MediaKind::Image => {
                 let workspace = scene.workspace.clone();

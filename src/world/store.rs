@@ -602,11 +602,16 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
             }
         }
         Event::MediaFetched {
-            got: Got::Words { text },
+            got: Got::Words { text, cost_micros },
             ..
         } => {
             let sql = "UPDATE sessions SET objective = ?2 WHERE id = ?1 AND objective = ''";
             db.prepare_cached(sql)?.execute([session, text])?;
+            // By its line, as a summary.
+            if cost_micros.is_some() {
+                let (line, usage) = (-(record.seq as i64), Usage::default());
+                spent(db, session, line, record, usage, *cost_micros)?;
+            }
         }
         Event::SendFinished { ids, closed, .. } => {
             let sql = "INSERT OR IGNORE INTO seen (chat, message, session) VALUES (?1, ?2, ?3)";

@@ -3,7 +3,9 @@
 use crate::support::{OWNER, PATIENCE, git};
 use crate::together::Chat;
 use crate::webhook::{ANA, Front, about};
-use journeyman::agent::event::{Event, Inbound, OutgoingKind, Reading, Timestamp};
+use journeyman::agent::event::{
+    Event, Got, Inbound, OutgoingKind, Reading, Scheduled, Timestamp, Via,
+};
 use journeyman::agent::state::State;
 use journeyman::config::ModelSettings;
 use journeyman::doors::Seen;
@@ -635,4 +637,91 @@ async fn silence_is_no_message() {
     front.signed(voice("wamid.1")).await;
     assert!(front.hears().await.text.contains("no words were heard"));
     assert!(state(&front).turn.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spoken_yes_goes_to_the_question_and_what_else_is_said_to_the_last_session() {
+    let (url, sounds) = hearing(&["Yes!", "Yes!", "What is new?", "What is new?"]).await;
+    let command = json!({"tool": "run_command", "arguments": {"command": "frobnicate now"}});
+    let replies = json!([{"calls": [command]}, {"text": "Done."}, {"calls": [command]}]);
+    let mut front = talking(replies, url).await;
+    front.says("wamid.1", "frobnicate").await;
+    front.hears().await;
+    front.says("wamid.2", "no").await;
+    while front.hears().await.text != "Done." {}
+    let scheduled = Scheduled {
+        job: 1,
+        slot: Timestamp(0),
+        timezone: "UTC".into(),
+        terms: Default::default(),
+    };
+    let hub = front.assembly.hub.clone();
+    let chat = format!("whatsapp:{ANA}");
+    let slot = Inbound {
+        via: Via::Schedule,
+        ..Inbound::text("slot-1", ANA, "frobnicate")
+    };
+    let run = hub.start_scheduled("cron-1-0", &chat, &scheduled, slot);
+    run.await.expect("it starts");
+    while !front.hears().await.text.contains("frobnicate now") {}
+    assert_eq!(front.signed(voice("wamid.4")).await, 200);
+    assert_eq!(front.signed(voice("wamid.4")).await, 200);
+    let mut heard = Vec::new();
+    while heard.last().is_none_or(|last| last != "Done.") {
+        heard.push(front.hears().await.text);
+    }
+    let times = |words: &str| heard.iter().filter(|text| text.contains(words)).count();
+    assert_eq!(
+        (times("I heard: Yes!"), times("Approved")),
+        (1, 1),
+        "{heard:?}"
+    );
+    let slot = Inbound {
+        via: Via::Schedule,
+        ..Inbound::text("slot-2", ANA, "frobnicate")
+    };
+    let run = hub.start_scheduled("cron-1-1", &chat, &scheduled, slot);
+    run.await.expect("it starts");
+    while !front.hears().await.text.contains("frobnicate now") {}
+    front.signed(voice("wamid.6")).await;
+    while !front.hears().await.text.contains("I heard: What is new?") {}
+    while !front.hears().await.text.contains("frobnicate now") {}
+    let heard = || sounds.lock().expect("nobody panics").len();
+    while heard() < 4 {
+        tokio::task::yield_now().await;
+    }
+    let asked = hub.peek("cron-1-1").expect("the session").conversation;
+    let asked = asked.messages().iter().map(|wire| wire.get().to_owned());
+    assert!(!asked.collect::<String>().contains("What is new?"));
+    front.says("wamid.5", "/cost").await;
+    let cost = front.hears().await.text;
+    assert!(
+        cost.contains("heard in this session: 2 · price unknown"),
+        "{cost}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_hearing_costs_is_counted_where_its_price_is_known() {
+    let mut state = Chat::new(0);
+    for (id, cost_micros) in [("m1", Some(9_000)), ("m2", None)] {
+        state.speaks(0, id);
+        let text = "/cost".to_owned();
+        let got = Got::Words { text, cost_micros };
+        let message = id.to_owned();
+        state.happens(10, Event::MediaFetched { message, got });
+        let month = Event::SpendSeen {
+            month: state.state.now.month(),
+            elsewhere: Some(Default::default()),
+        };
+        state.happens(10, month);
+        let told = state.decides(10);
+        let told = serde_json::to_string(&told).expect("a line");
+        let money = match cost_micros {
+            Some(_) => "heard in this session: 1 · $0.0090",
+            None => "heard in this session: 2 · at least $0.0090 (1 of unknown price)",
+        };
+        assert!(told.contains(money), "{told}");
+    }
+    assert_eq!(state.state.spend.micros, 9_000);
 }

@@ -1220,6 +1220,7 @@ fn got(kind: MediaKind, how: usize) -> Got {
         },
         (how, MediaKind::Audio) => Got::Words {
             text: ["fix the test", "yes", "stop"][how - 1].into(),
+            cost_micros: Some(7).filter(|_| how > 1),
         },
     }
 }

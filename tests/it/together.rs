@@ -52,7 +52,7 @@ impl Chat {
     }
 
     /// A voice message, whose fetching begins.
-    fn speaks(&mut self, at_ms: i64, id: &str) {
+    pub fn speaks(&mut self, at_ms: i64, id: &str) {
         let media = Media {
             id: "7".into(),
             kind: MediaKind::Audio,
@@ -74,7 +74,8 @@ impl Chat {
     fn is_heard(&mut self, at_ms: i64, id: &str, text: &str) {
         let message = id.to_owned();
         let text = text.into();
-        let got = Got::Words { text };
+        let cost_micros = None;
+        let got = Got::Words { text, cost_micros };
         self.happens(at_ms, Event::MediaFetched { message, got });
     }
 

@@ -1,8 +1,8 @@
 //! What came with a message: under way, here.
 
 use super::outbox::say;
-use super::{Illegal, illegal};
-use crate::agent::event::{Got, OutgoingKind};
+use super::{Illegal, illegal, spend_outside_turns};
+use crate::agent::event::{Got, OutgoingKind, Spoken, Usage};
 use crate::agent::media;
 use crate::agent::state::State;
 
@@ -29,12 +29,20 @@ pub(super) fn fetched(state: &mut State, id: &str, got: &Got) -> Result<(), Ille
             false => illegal(format!("something is there for {id}, which never came")),
         };
     };
-    if let Got::Words { text } = got {
+    if let Got::Words { text, cost_micros } = got {
         // From here on it is as if they had been typed.
         message.text.clone_from(text);
+        let is_echoed = message.spoken != Some(Spoken::ForAnswer); // the other one is
         state.said.by_person(message);
-        let echo = media::echo(state, text);
-        say(state, OutgoingKind::Notice, echo);
+        if is_echoed {
+            let echo = media::echo(state, text);
+            say(state, OutgoingKind::Notice, echo);
+        }
+        state.hearing.heard(*cost_micros);
+        if let Some(micros) = *cost_micros {
+            let usage = Usage::default();
+            spend_outside_turns(state, usage, Some(micros));
+        }
     }
     state.got.insert(id.to_owned(), got.clone());
     Ok(())

@@ -47,10 +47,24 @@ pub enum Got {
     },
     Words {
         text: String,
+        /// What hearing it cost, in micro-dollars; `None` where nobody knows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_micros: Option<u64>,
     },
     Failed {
         why: String,
     },
+}
+
+/// A spoken message in two sessions: the one that the person used last, and the one whose question a yes or no in it would
+/// answer. Nobody knows what is in it before it is heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spoken {
+    /// Here for its yes or no, and for nothing else.
+    ForAnswer,
+    /// A yes or no in it counts in the other session.
+    ForAllElse,
 }
 
 /// A picture, by its content. The bytes lie with the session's outputs; a model is shown them from there.

@@ -1,6 +1,6 @@
 //! What events are made of: messages, calls, answers, outcomes.
 
-use super::{Image, Media, Timestamp};
+use super::{Image, Media, Spoken, Timestamp};
 use crate::agent::brief::Brief;
 use crate::agent::conversation::{Kind, Past};
 use crate::agent::language::Language;
@@ -135,6 +135,9 @@ pub struct Inbound {
     /// The sender's messages that start work have reached their limit: this one starts none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub too_many: Option<TooMany>,
+    /// It is in two sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spoken: Option<Spoken>,
 }
 
 /// The limit of messages that start work, where one is beyond it.
@@ -196,6 +199,7 @@ impl Inbound {
             elsewhere: Vec::new(),
             stands_for: None,
             too_many: None,
+            spoken: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{by, drop_waiting, say, taken, together};
 use crate::agent::command::{self, Said};
-use crate::agent::event::{Along, Event, Inbound, OpenQuestion, Reading, Via};
+use crate::agent::event::{Along, Event, Inbound, OpenQuestion, Reading, Spoken, Via};
 use crate::agent::media;
 use crate::agent::quotes;
 use crate::agent::state::{Outgoing, Phase, Question, State, Turn};
@@ -10,15 +10,27 @@ use crate::agent::step::Policy;
 use crate::agent::wording;
 use crate::gate::{Reply, read_reply};
 
+/// Whether it is a plain yes or no, to whatever question.
+pub(super) fn is_yes_or_no(message: &Inbound) -> bool {
+    matches!(command::read(&message.text), Said::Plain(text) if read_reply(text).is_some())
+}
+
 /// Whether it would start or steer work: no command, no answer, nothing of the channel's own.
 pub(super) fn is_work(state: &State, message: &Inbound) -> bool {
     let Said::Plain(text) = command::read(&message.text) else {
         return media::is_file(message);
     };
+    let counts = match message.spoken {
+        None => true,
+        Some(Spoken::ForAnswer) => false,
+        Some(Spoken::ForAllElse) => read_reply(text).is_none(),
+    };
     let answers = state.question().is_some() && read_reply(text).is_some();
     let stops = state.turn.is_some() && is_stop_word(text);
     let is_persons = message.via == Via::Text && message.unreadable.is_none();
-    is_persons && (media::is_file(message) || !answers && !stops && state.listening().is_none())
+    is_persons
+        && counts
+        && (media::is_file(message) || !answers && !stops && state.listening().is_none())
 }
 
 pub(super) fn take_plain(

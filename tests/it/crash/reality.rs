@@ -235,6 +235,7 @@ impl Reality {
         let got = match kind {
             MediaKind::Audio => Got::Words {
                 text: OBJECTIVE.into(),
+                cost_micros: None,
             },
             MediaKind::Document | MediaKind::Image => {
                 self.truth().effects.insert("file".into(), 1);
