@@ -1,6 +1,7 @@
 //! `journeyman init`: wrong answers are told and corrected, right ones are written for nobody else to read.
 
 use crate::program::{Run, finish};
+use crate::terminal::Terminal;
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
@@ -208,4 +209,50 @@ async fn a_first_file_explains_every_variable() {
     let run = init(&home, &["--untried"], &["", "", "", "", "", "", ""]).await;
     assert_eq!(run.code, 0, "{}", run.err);
     assert_eq!(written(&home), values);
+}
+
+fn at_a_terminal(home: &Path) -> Terminal {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_journeyman"));
+    command
+        .arg("--config")
+        .arg(home)
+        .args(["init", "--untried"]);
+    command.current_dir(home).env_clear();
+    Terminal::run(command, &[("HOME", "/nonexistent")])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn at_a_terminal_no_secret_shows_and_ctrl_c_leaves_everything_as_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let old = "# mine\nOPENAI_API_KEY=old-key\n";
+    fs::write(folder.path().join(".env"), old).expect("written");
+    let mut terminal = at_a_terminal(folder.path());
+    terminal.sees("Address of the model's server").await;
+    terminal.types("http://127.0.0.1:9/v1\r");
+    terminal.sees("Key of the model's server").await;
+    terminal.types("good-key");
+    terminal.sees("********").await;
+    terminal.types("\r");
+    terminal.sees("Name of the model").await;
+    terminal.types("tiny\r");
+    terminal.sees("Folder that holds").await;
+    terminal.types("\x03");
+    assert_eq!(terminal.ended().await, Some(2));
+    terminal.sees("nothing is written").await;
+    assert!(
+        terminal.is_as_it_was(),
+        "the terminal shows what is typed again"
+    );
+    let all = terminal.all();
+    assert!(
+        !all.contains("good-key") && !all.contains("old-key"),
+        "{all:?}"
+    );
+    let left: Vec<_> = fs::read_dir(folder.path())
+        .expect("it is there")
+        .flatten()
+        .collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let kept = fs::read_to_string(folder.path().join(".env"));
+    assert_eq!(kept.expect("the file"), old);
 }

@@ -4,18 +4,19 @@ use crate::fake_model::{FakeModel, Next, calls, says};
 use crate::program::Program;
 use crate::support::PATIENCE;
 use nix::pty::{Winsize, openpty};
+use nix::sys::termios::{LocalFlags, tcgetattr};
 use serde_json::json;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::process::Child;
+use tokio::process::{Child, Command};
 
 /// Ctrl-C, as a terminal sends it.
 const CTRL_C: &str = "\x03";
 
-struct Terminal {
+pub struct Terminal {
     keys: File,
     seen: Arc<Mutex<String>>,
     /// What was looked at already.
@@ -25,6 +26,11 @@ struct Terminal {
 
 impl Terminal {
     fn open(program: &Program, environment: &[(&str, &str)]) -> Self {
+        Self::run(program.command(&["chat"]), environment)
+    }
+
+    /// A command as somebody at a terminal starts it.
+    pub fn run(mut command: Command, environment: &[(&str, &str)]) -> Self {
         let size = Winsize {
             ws_row: 40,
             ws_col: 120,
@@ -33,7 +39,6 @@ impl Terminal {
         };
         let pty = openpty(&size, None).expect("a pseudo-terminal");
         let side = || Stdio::from(pty.slave.try_clone().expect("a handle"));
-        let mut command = program.command(&["chat"]);
         command.env("TERM", "xterm-256color");
         command.envs(environment.iter().copied());
         command.stdin(side()).stdout(side()).stderr(side());
@@ -60,12 +65,19 @@ impl Terminal {
         }
     }
 
-    fn types(&mut self, keys: &str) {
+    /// Whether what is typed shows, and lines are the kernel's: as it is before and after a program edits lines itself.
+    pub fn is_as_it_was(&self) -> bool {
+        let settings = tcgetattr(&self.keys).expect("its settings");
+        let usual = LocalFlags::ECHO | LocalFlags::ICANON | LocalFlags::ISIG;
+        settings.local_flags.contains(usual)
+    }
+
+    pub fn types(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("typed");
     }
 
     /// Waits until this is seen, after what was waited for before.
-    async fn sees(&mut self, text: &str) {
+    pub async fn sees(&mut self, text: &str) {
         let until = Instant::now() + PATIENCE;
         loop {
             let seen = self.seen.lock().expect("no panic").clone();
@@ -78,12 +90,12 @@ impl Terminal {
         }
     }
 
-    async fn ended(&mut self) -> Option<i32> {
+    pub async fn ended(&mut self) -> Option<i32> {
         let ended = tokio::time::timeout(PATIENCE, self.chat.wait()).await;
         ended.expect("it ends").expect("a status").code()
     }
 
-    fn all(&self) -> String {
+    pub fn all(&self) -> String {
         self.seen.lock().expect("no panic").clone()
     }
 }
