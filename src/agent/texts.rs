@@ -8,11 +8,15 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Texts {
     texts: BTreeMap<String, String>,
+    /// Why the gate asks, by its rules; none where the gate's own words will do.
+    reasons: BTreeMap<String, String>,
 }
 
 /// The catalogues that are compiled in.
 pub const ENGLISH: &str = include_str!("../../prompts/chat.en.toml");
 pub const SPANISH: &str = include_str!("../../prompts/chat.es.toml");
+
+const SPANISH_REASONS: &str = include_str!("../../prompts/reasons.es.toml");
 
 /// The catalogue of every language.
 #[derive(Debug, Clone)]
@@ -29,7 +33,10 @@ impl Catalogues {
         Ok(Self {
             wanted: None,
             english: Arc::new(Texts::parse(english)?),
-            spanish: Arc::new(Texts::parse(spanish)?),
+            spanish: Arc::new(Texts {
+                reasons: toml::from_str(SPANISH_REASONS)?,
+                ..Texts::parse(spanish)?
+            }),
         })
     }
 
@@ -52,7 +59,13 @@ impl Texts {
     pub fn parse(toml_text: &str) -> Result<Self, toml::de::Error> {
         Ok(Self {
             texts: toml::from_str(toml_text)?,
+            reasons: BTreeMap::new(),
         })
+    }
+
+    /// Why a rule of the gate asks, in this language, where that is known.
+    pub fn reason(&self, rule: &str) -> Option<&str> {
+        self.reasons.get(rule).map(String::as_str)
     }
 
     /// The text `name` with its placeholders filled in, in a single pass: values are never expanded again.

@@ -5,7 +5,7 @@ mod cron;
 /// About trust.
 mod trust;
 
-pub use cron::{cron_answer, cron_fires, reminder};
+pub use cron::{cron_answer, cron_fires, cron_unclear, reminder};
 pub use trust::{trust_answer, trust_items};
 
 use crate::agent::event::{
@@ -145,10 +145,7 @@ pub fn malformed_arguments(tool: &str, error: &serde_json::Error) -> String {
 
 /// A refusal says what, which rule, what would make it allowed, and what not to do.
 pub fn denied(verdict: &Verdict) -> String {
-    format!(
-        "Not run. {}\nDo not try the same again.",
-        reasons(verdict, true)
-    )
+    format!("Not run. {}\nDo not try the same again.", reasons(verdict))
 }
 
 /// A second identical call is answered from the first: nothing is judged or asked again.
@@ -162,13 +159,13 @@ pub fn refused_before(answer: &str) -> String {
 
 /// Why a call in doubt is not run again.
 pub fn not_again(verdict: &Verdict) -> String {
-    format!("It is not run again: {}", reasons(verdict, true))
+    format!("It is not run again: {}", reasons(verdict))
 }
 
 pub fn approval_void(verdict: &Verdict) -> String {
     format!(
         "Not run: what would run now is not what the person approved. {}",
-        reasons(verdict, true)
+        reasons(verdict)
     )
 }
 
@@ -210,8 +207,9 @@ pub fn no_notes(before: &str, left_out: usize, calls: &str) -> String {
         .to_owned()
 }
 
-fn reasons(verdict: &Verdict, with_fix: bool) -> String {
-    let one = |reason: &gate::Reason| match with_fix && !reason.fix.is_empty() {
+/// For the model.
+fn reasons(verdict: &Verdict) -> String {
+    let one = |reason: &gate::Reason| match !reason.fix.is_empty() {
         true => format!(
             "{} (rule {}). Instead: {}",
             reason.text, reason.rule, reason.fix
@@ -224,6 +222,16 @@ fn reasons(verdict: &Verdict, with_fix: bool) -> String {
         .map(one)
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+/// The same for the person, in their language.
+fn asked_because(texts: &Texts, verdict: &Verdict) -> String {
+    let one = |reason: &gate::Reason| {
+        let text = texts.reason(&reason.rule).unwrap_or(&reason.text);
+        format!("{text} ({})", reason.rule)
+    };
+    let all: Vec<String> = verdict.reasons.iter().map(one).collect();
+    all.join("\n")
 }
 
 /// The event that opens a question about `call`; it shows everything that would run.
@@ -258,7 +266,7 @@ pub fn approval_question(
             ("began", &began),
             ("known", &known),
             ("what", &what),
-            ("why", &reasons(verdict, false)),
+            ("why", &asked_because(&state.texts, verdict)),
             ("workspace", place),
             ("code", &code),
             ("always", &always),

@@ -7,7 +7,6 @@ use super::read_zone;
 use chrono::DateTime;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// One thing that a person or a model wants done about schedules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,18 +189,6 @@ pub enum Unclear {
     Schedule,
     Message,
     Term(String),
-}
-
-impl fmt::Display for Unclear {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unclear::Verb(said) => write!(f, "{said:?} is nothing that can be done"),
-            Unclear::Id(said) => write!(f, "{said:?} is no number of a schedule"),
-            Unclear::Schedule => f.write_str("the schedule is missing or its quotes do not end"),
-            Unclear::Message => f.write_str("the message is missing"),
-            Unclear::Term(said) => write!(f, "{said:?} does not fit"),
-        }
-    }
 }
 
 /// Reads what stands behind `/cron`.

@@ -45,6 +45,7 @@ mod replay;
 mod resume;
 mod serve;
 mod simulation;
+mod spanish;
 mod support;
 mod terminal;
 mod tidy;

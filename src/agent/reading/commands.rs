@@ -10,6 +10,7 @@ use crate::agent::money;
 use crate::agent::state::State;
 use crate::agent::step::Policy;
 use crate::agent::trust;
+use crate::agent::wording;
 use crate::schedule::wish;
 
 pub(super) fn take_command(
@@ -84,7 +85,10 @@ fn cron(state: &State, message: &Inbound, said: &str) -> Event {
             by: by(message),
             wish,
         },
-        Err(unclear) => told(say(state, "cron_usage", &[("why", &unclear.to_string())])),
+        Err(unclear) => {
+            let why = wording::cron_unclear(&state.texts, &unclear);
+            told(say(state, "cron_usage", &[("why", &why)]))
+        }
     }
 }
 

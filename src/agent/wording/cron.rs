@@ -5,7 +5,7 @@ use crate::agent::event::{Inbound, Via};
 use crate::agent::state::State;
 use crate::agent::texts::Texts;
 use crate::schedule::misfire::ON_TIME;
-use crate::schedule::wish::{Answer, Listed, Wish, shown_in, shown_time};
+use crate::schedule::wish::{Answer, Listed, Unclear, Wish, shown_in, shown_time};
 
 /// What came of a wish about schedules.
 pub fn cron_answer(texts: &Texts, wish: &Wish, answer: &Answer) -> String {
@@ -110,4 +110,16 @@ pub fn reminder(state: &State) -> Option<String> {
         ("what", what),
     ];
     Some(say(texts, name, &values))
+}
+
+/// What is not understood of a wish.
+pub fn cron_unclear(texts: &Texts, unclear: &Unclear) -> String {
+    let (name, said) = match unclear {
+        Unclear::Verb(said) => ("cron_unclear_verb", said.as_str()),
+        Unclear::Id(said) => ("cron_unclear_id", said.as_str()),
+        Unclear::Schedule => ("cron_unclear_schedule", ""),
+        Unclear::Message => ("cron_unclear_message", ""),
+        Unclear::Term(said) => ("cron_unclear_term", said.as_str()),
+    };
+    texts.say(name, &[("said", said)])
 }
