@@ -115,6 +115,7 @@ impl Place {
                 run_hooks: true,
                 shelf: Shelf::new(folder.path().join("home"), limits::built_in().definitions()),
             },
+            own: Arc::default(),
             projects: None,
             expect: None,
             outline: limits::built_in().outline(),

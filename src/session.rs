@@ -9,6 +9,7 @@ use crate::agent::event::{
     CallId, CheckpointTaken, Event, Inbound, Moment, Record, Restored, Timestamp,
 };
 use crate::agent::limits;
+use crate::agent::loading;
 use crate::agent::media;
 use crate::agent::recovery;
 use crate::agent::state::{ErrandWish, Outgoing, Stage, State};
@@ -106,6 +107,7 @@ enum Doing {
     Diff,
     Errand,
     Fetch(String),
+    Load(String),
     Worktree(String),
     Carry,
 }
@@ -295,6 +297,7 @@ impl Session {
             Effect::Diff { .. } => Doing::Diff,
             Effect::Errand { .. } => Doing::Errand,
             Effect::Fetch { message, .. } => Doing::Fetch(message.clone()),
+            Effect::LoadCommand { message, .. } => Doing::Load(message.clone()),
             Effect::MakeWorktree { checkout, .. } => Doing::Worktree(checkout.path.clone()),
             Effect::Carry { .. } => Doing::Carry,
         };
@@ -353,6 +356,7 @@ impl Session {
             },
             Doing::Errand => broken_errand(&self.state),
             Doing::Fetch(message) => media::broken(message, BROKEN),
+            Doing::Load(message) => loading::broken(message, BROKEN),
             Doing::Worktree(checkout) => worktrees::broken(checkout, BROKEN),
             Doing::Carry => carry::broken(BROKEN),
             Doing::Send(send) => Event::SendFinished {

@@ -17,6 +17,8 @@ mod cron;
 mod damage;
 /// Wishes that a person has outside of the workspace.
 mod errands;
+/// Commands that are written in files.
+mod loading;
 /// Tools of MCP servers.
 mod mcp;
 /// What is not text.
@@ -164,6 +166,8 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         } => carry::ask(state, by, *carry, checkout),
         Event::CarryStarted { message, .. } => carry::start(state, message),
         Event::Carried { carried } => carry::done(state, carried),
+        Event::CommandStarted { message, .. } => loading::start(state, message),
+        Event::CommandLoaded { message, loaded } => loading::loaded(state, message, loaded),
         Event::MediaStarted { message } => media::start(state, message),
         Event::MediaFetched { message, got } => media::fetched(state, message, got),
         Event::WorktreeStarted { checkout, .. } => worktrees::start(state, checkout),

@@ -37,6 +37,8 @@ pub enum ChatCommand<'a> {
         reason: Option<&'a str>,
     },
     Audit,
+    /// What there is besides the commands of the chat.
+    Commands,
     Cost,
     /// `/undo [N] [force]`.
     Undo {
@@ -71,6 +73,7 @@ const NAMES: &[&str] = &[
     "/audit",
     "/bring",
     "/cancel",
+    "/commands",
     "/cost",
     "/cron",
     "/deny",
@@ -108,6 +111,7 @@ pub fn read(text: &str) -> Said<'_> {
         ("/approve", _) => approve(rest),
         ("/deny", _) => deny(rest),
         ("/audit", _) => ChatCommand::Audit,
+        ("/commands", _) => ChatCommand::Commands,
         ("/cost", _) => ChatCommand::Cost,
         ("/diff", _) => ChatCommand::Diff,
         ("/bring", _) => ChatCommand::Bring,

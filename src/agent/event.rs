@@ -3,6 +3,8 @@
 //! Facts come from outside, intents precede effects, outcomes follow them, decisions are ours. An event carries all
 //! that `apply` needs, so that folding a journal never has to look at the world. Nothing here computes anything.
 
+/// Commands that are written in files.
+mod commands;
 /// A line, read.
 mod line;
 /// What is not text.
@@ -14,6 +16,7 @@ mod sent;
 /// Instants.
 mod timestamp;
 
+pub use commands::*;
 pub use media::*;
 pub use parts::*;
 pub use sent::*;
@@ -223,6 +226,8 @@ pub enum Event {
     CarryStarted { message: String, carry: Carry },
     /// What came with a message is about to be fetched; twice gives the same.
     MediaStarted { message: String },
+    /// The text of a command is about to be loaded, for this message. No consequences: it is only read.
+    CommandStarted { message: String, wish: CommandWish },
     /// A wish about schedules is about to be met; once for each message, however often it starts.
     CronStarted { message: String, wish: Wish },
     /// A wish about trust is about to be met; twice does no harm.
@@ -280,6 +285,8 @@ pub enum Event {
     Carried { carried: Carried },
     /// What became of what came with a message.
     MediaFetched { message: String, got: Got },
+    /// What came of loading a command.
+    CommandLoaded { message: String, loaded: Loaded },
     /// What came of a wish about schedules.
     CronAnswered { answer: schedule::Answer },
     /// What came of a wish about trust.
@@ -397,6 +404,8 @@ impl Event {
             | Event::CarryAsked { .. }
             | Event::BriefSeen { .. }
             | Event::McpSeen { .. }
+            | Event::CommandStarted { .. }
+            | Event::CommandLoaded { .. }
             | Event::CheckpointStarted { .. }
             | Event::Checkpoint(_)
             | Event::DiffStarted

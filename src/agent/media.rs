@@ -5,6 +5,7 @@
 //! spoken words are the message.
 
 use crate::agent::event::{Event, Got, Image, Inbound, MediaKind, Via};
+use crate::agent::loading;
 use crate::agent::state::State;
 use crate::agent::step::{Decision, Effect, Policy};
 use crate::agent::worktrees;
@@ -28,14 +29,18 @@ pub fn unreadable(state: &State, kind: &str) -> String {
     state.texts.say("unreadable", &[("what", &what)])
 }
 
-/// Whether nothing of the message is still at the channel. A stranger's is not fetched at all.
+/// Whether nothing of the message is still at the channel, nor in a file that it calls. A stranger's is not fetched at all.
 pub fn is_here(state: &State, message: &Inbound) -> bool {
+    is_fetched(state, message) && loading::is_here(state, message)
+}
+
+fn is_fetched(state: &State, message: &Inbound) -> bool {
     message.media.is_none()
         || message.from != state.opening.owner
         || state.got.contains_key(&message.id)
 }
 
-/// What is to be fetched next, or must be there first; one after the other.
+/// What is to be fetched or loaded next, or must be there first; one after the other.
 pub fn due(state: &State) -> Option<Decision> {
     if state.fetching.is_some() {
         return None;
@@ -44,7 +49,9 @@ pub fn due(state: &State) -> Option<Decision> {
         .unread
         .iter()
         .find(|message| !is_here(state, message))?;
-    let media = message.media.as_deref()?;
+    let Some(media) = message.media.as_deref() else {
+        return loading::due(state, message);
+    };
     let place = &state.worktrees;
     let has_place =
         worktrees::missing(state).is_none() || place.failed.contains_key(&state.checkout.path);

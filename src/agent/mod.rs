@@ -26,6 +26,8 @@ pub mod fork;
 pub mod language;
 /// When a turn must pause.
 pub mod limits;
+/// Messages that call a command which is written in a file.
+pub mod loading;
 /// Calls that repeat without progress.
 pub mod loops;
 /// Secrets, hidden in what is stored or shown.

@@ -15,6 +15,7 @@ pub use status::short_status;
 use crate::agent::carry;
 use crate::agent::command::{self, ChatCommand, Said, looks_like_code};
 use crate::agent::event::{By, Event, Inbound, Reading, Spoken, TooMany, Via};
+use crate::agent::loading;
 use crate::agent::media;
 use crate::agent::money;
 use crate::agent::state::State;
@@ -90,22 +91,14 @@ pub fn next(state: &State, policy: &Policy) -> Option<Event> {
             None // taken up once it is known what there is to undo
         }
         Said::Command(command) => Some(take_command(state, policy, message, command)),
-        Said::Unknown(name) => {
-            let names = command::nearest(name);
-            let nearest = match names.is_empty() {
-                true => String::new(),
-                false => say(state, "nearest", &[("names", &names.join(", "))]),
-            };
-            Some(command(
-                message,
-                name,
-                say(
-                    state,
-                    "unknown_command",
-                    &[("name", name), ("nearest", &nearest)],
-                ),
-            ))
+        Said::Unknown(_) if loading::is_text(state, message) => {
+            take_plain(state, policy, message, "")
         }
+        Said::Unknown(name) => Some(command(
+            message,
+            name,
+            loading::failure(state, message, name),
+        )),
         Said::Empty => Some(command(message, "", say(state, "empty", &[]))),
         Said::Plain(text) => take_plain(state, policy, message, text),
     }

@@ -211,6 +211,7 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         | Event::TrustAnswered { .. }
         | Event::WorktreeMade { .. }
         | Event::MediaFetched { .. }
+        | Event::CommandLoaded { .. }
         | Event::SendFinished { .. }
         | Event::SessionStarted(_)
         | Event::TailSetAside { .. }

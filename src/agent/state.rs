@@ -8,8 +8,8 @@ use crate::agent::checkpoints::Checkpoints;
 use crate::agent::conversation::{Conversation, Words};
 use crate::agent::deeds::Deeds;
 use crate::agent::event::{
-    Call, CallId, EndReason, Event, Expectation, Got, Inbound, Opening, Outcome, OutgoingKind,
-    Probe, Record, Timestamp, WorkspaceRef,
+    Call, CallId, EndReason, Event, Expectation, Got, Inbound, Loaded, Opening, Outcome,
+    OutgoingKind, Probe, Record, Timestamp, WorkspaceRef,
 };
 use crate::agent::loops::{Loops, Sight};
 use crate::agent::mcp;
@@ -42,10 +42,12 @@ pub struct State {
     pub unread: VecDeque<Inbound>,
     /// When each of them came.
     pub came: BTreeMap<String, Timestamp>,
-    /// The unread message for which something is being fetched.
+    /// The unread message for which something is being fetched or loaded.
     pub fetching: Option<String>,
     /// What was fetched, by the messages that it came with, until these are taken.
     pub got: BTreeMap<String, Got>,
+    /// What was loaded for them: the text of a command.
+    pub loaded: BTreeMap<String, Loaded>,
     /// Every message that came, by the channel's id: the same one twice is one.
     pub seen: HashSet<String>,
     /// What became of messages that went out.
@@ -334,6 +336,7 @@ impl State {
             came: BTreeMap::new(),
             fetching: None,
             got: BTreeMap::new(),
+            loaded: BTreeMap::new(),
             seen: HashSet::new(),
             deliveries: Deliveries::default(),
             said: Said::default(),

@@ -5,7 +5,7 @@ use super::{CliError, Exit, block_on};
 use crate::agent::event::CallId;
 use crate::config::Settings;
 use crate::definitions::arguments::Arguments;
-use crate::definitions::loading::{Answer, Loaded};
+use crate::definitions::loading::{Answer, Caller, Loaded};
 use crate::definitions::{Definition, Kind, Origin};
 use crate::world::commands::Loader;
 use crate::world::open_workspace;
@@ -109,8 +109,9 @@ impl Place {
             processes: &processes,
             own: &own,
             call: &CallId("commands-load".into()),
+            caller: Caller::Terminal,
         };
-        loader.load(name, arguments).await
+        loader.load(name, arguments).await.into()
     }
 }
 

@@ -1,5 +1,6 @@
 //! A command as it is loaded: what is printed of it (seed 000, section 4), and the text that a model gets. Pure.
 
+use super::front_matter::FrontMatter;
 use super::template::is_markdown;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -98,10 +99,18 @@ pub enum LoadError {
     Circular { message: String, chain: Vec<String> },
     #[error("{message}")]
     #[serde(rename = "WORKSPACE_NOT_TRUSTED")]
-    NotTrusted { message: String },
+    NotTrusted {
+        message: String,
+        #[serde(skip)]
+        path: String,
+    },
     #[error("{message}")]
     #[serde(rename = "COMMAND_UNREADABLE")]
     Unreadable { message: String },
+    /// Its own front matter keeps it from whoever called it.
+    #[error("{message}")]
+    #[serde(rename = "COMMAND_NOT_FOR_CALLER")]
+    NotForCaller { message: String },
 }
 
 impl LoadError {
@@ -123,7 +132,17 @@ impl LoadError {
         let message = format!(
             "{path} is not loaded: the workspace {workspace} is not trusted. `journeyman trust` there, or /trust in its chat, shows what it lets in, and asks"
         );
-        LoadError::NotTrusted { message }
+        let path = path.to_owned();
+        LoadError::NotTrusted { message, path }
+    }
+}
+
+impl From<Result<Loaded, LoadError>> for Answer {
+    fn from(result: Result<Loaded, LoadError>) -> Self {
+        match result {
+            Ok(loaded) => Answer::Loaded(Box::new(loaded)),
+            Err(error) => error.into(),
+        }
     }
 }
 
@@ -134,6 +153,54 @@ impl From<LoadError> for Answer {
             error,
         })
     }
+}
+
+/// Who calls a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// On the command line: whoever sits there can read the file as well.
+    Terminal,
+    /// In a chat, or by a schedule.
+    Person,
+    /// By its tool.
+    Model,
+}
+
+/// The agent that works where nobody chose one.
+const AGENT: &str = "agent";
+
+impl Caller {
+    /// What its front matter says against it.
+    pub fn refusal(self, front: &FrontMatter) -> Option<LoadError> {
+        let agents = front.keys.get("agents").map(names);
+        let is_off = |keys: &[&str], off| front.flag(keys) == Some(off);
+        let why = match self {
+            Caller::Terminal => return None,
+            Caller::Person if is_off(&["user-invocable"], false) => {
+                "its front matter says that people do not call it (user-invocable)".to_owned()
+            }
+            Caller::Model if is_off(&["disable-model-invocation"], true) => {
+                "its front matter keeps it from models (disable-model-invocation)".to_owned()
+            }
+            Caller::Person | Caller::Model => {
+                let agents = agents.filter(|agents| !agents.is_empty());
+                let agents = agents.filter(|agents| !agents.iter().any(|one| one == AGENT))?;
+                format!("it is for other agents: {}", agents.join(", "))
+            }
+        };
+        Some(LoadError::NotForCaller { message: why })
+    }
+}
+
+/// A list, or one text with commas.
+fn names(value: &Value) -> Vec<String> {
+    let texts: Vec<&str> = match value {
+        Value::String(text) => text.split(',').collect(),
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+    };
+    let texts = texts.into_iter().map(|text| text.trim().to_owned());
+    texts.filter(|text| !text.is_empty()).collect()
 }
 
 /// The seed's front matter: `allowed-tools` is a list, however it was written.

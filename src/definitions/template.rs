@@ -181,16 +181,9 @@ impl<'a> Reader<'a> {
     /// At an `@`.
     fn reference(&mut self) {
         let begins = (self.before()).is_none_or(|c| c.is_whitespace() || BEFORE_PATHS.contains(c));
-        let after = &self.rest()[1..];
-        let found = match after.strip_prefix('"') {
-            Some(quoted) => quoted.find(['"', '\n']).map(|end| (1, end, end + 2)),
-            None => {
-                let end = path_end(after);
-                (end > 0).then_some((0, end, end))
-            }
-        };
-        let Some((skip, length, used)) = found.filter(|(_, length, _)| begins && *length > 0)
-        else {
+        // Looked at only where one may begin: a long run of them would cost its square.
+        let path = begins.then(|| path_in(&self.rest()[1..])).flatten();
+        let Some((skip, length, used)) = path else {
             self.at += 1;
             return;
         };
@@ -256,6 +249,20 @@ fn span(text: &str) -> usize {
     ticks
 }
 
+/// A path behind an `@`: where it begins, its length, and how much of the text that is.
+fn path_in(text: &str) -> Option<(usize, usize, usize)> {
+    let (skip, length, used) = match text.strip_prefix('"') {
+        Some(quoted) => {
+            let end = quoted
+                .find(['"', '\n'])
+                .filter(|end| quoted[*end..].starts_with('"'))?;
+            (1, end, end + 2)
+        }
+        None => (0, path_end(text), path_end(text)),
+    };
+    (length > 0).then_some((skip, length, used))
+}
+
 fn path_end(text: &str) -> usize {
     let end = text.find(|c: char| c.is_whitespace() || NOT_IN_PATHS.contains(c));
     text[..end.unwrap_or(text.len())]
@@ -313,6 +320,8 @@ mod tests {
             "x @",
             "git@github.com:a/b.git",
             "<me@x.md>",
+            "@\"not closed.md\n\"",
+            "@\"\"",
         ] {
             assert_eq!(reads(text, ""), text);
         }
@@ -352,6 +361,14 @@ mod tests {
         assert_eq!(reads("!`git log $1`", "'a;b'"), "X git log a;b");
         assert_eq!(reads("!`git log $1`", ""), "! git log $1");
         assert_eq!(reads("@$ARGUMENTS", ""), "@");
+    }
+
+    #[test]
+    fn no_text_takes_more_than_its_length() {
+        for part in ["@", "!`", "`", " @\"", "@a", "```\n", "$", "!", "` `` "] {
+            let text = part.repeat(200_000 / part.len());
+            assert!(!read(&text, &Arguments::default(), Count::FromZero).is_empty());
+        }
     }
 
     #[test]

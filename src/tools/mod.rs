@@ -19,6 +19,7 @@ use arguments::{args, schema_of};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
@@ -55,6 +56,8 @@ mod clone_workspace;
 mod get_workspace_info;
 mod list_workspaces;
 mod switch_workspace;
+// What a team wrote down.
+mod load_command;
 // The plan, and the person.
 mod create_task_plan;
 mod get_task_plan;
@@ -78,6 +81,7 @@ mod text; // bounded text
 mod walk; // the files that a model may see
 
 pub use git_commit::find_commit;
+pub use load_command::is_for_models;
 pub use mcp::TOOL as MCP;
 pub use run_command::await_kept;
 pub use schedules::schedule_outcome;
@@ -85,7 +89,7 @@ pub use text::head_and_tail;
 pub use walk::is_secret;
 
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 34] = [
+static TOOLS: [Tool; 35] = [
     list_files::TOOL,
     search::TOOL,
     get_file_outline::TOOL,
@@ -113,6 +117,7 @@ static TOOLS: [Tool; 34] = [
     switch_workspace::TOOL,
     get_workspace_info::TOOL,
     clone_workspace::TOOL,
+    load_command::TOOL,
     create_task_plan::TOOL,
     update_task_status::TOOL,
     get_task_plan::TOOL,
@@ -170,6 +175,8 @@ pub struct Kit {
     pub workspaces: bool,
     /// Schedules: where some can be made.
     pub schedules: bool,
+    /// Commands that somebody wrote down, for models too.
+    pub commands: bool,
 }
 
 /// The tools that a model is offered, in the shape of OpenAI's functions.
@@ -179,6 +186,7 @@ pub fn offered(kit: Kit) -> Vec<Value> {
         .filter(|tool| kit.write || tool.class == EffectClass::Pure)
         .filter(|tool| kit.github || !FOR_GITHUB.contains(&tool.name))
         .filter(|tool| kit.workspaces || !FOR_WORKSPACES.contains(&tool.name))
+        .filter(|tool| kit.commands || tool.name != load_command::TOOL.name)
         .filter(|tool| kit.schedules || !FOR_SCHEDULES.contains(&tool.name));
     let function = |tool: &Tool| json!({"name": tool.name, "description": tool.about.trim(), "parameters": arguments::sent(tool)});
     offers
@@ -250,6 +258,8 @@ pub struct Reach {
     pub hosting: Arc<Hosting>,
     /// Whether the workspace's own hooks run.
     pub trust: Trust,
+    /// This program's own files, never shown.
+    pub own: Arc<[PathBuf]>,
     /// Where other workspaces are.
     pub projects: Option<Arc<Projects>>,
     /// What one outline may cost.

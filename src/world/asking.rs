@@ -3,6 +3,7 @@
 use super::{Scene, World};
 use crate::agent::event::{Answer, CallId, Event, Usage};
 use crate::agent::mcp::Offer;
+use crate::definitions::{Kind, Origin};
 use crate::gate::Destination;
 use crate::tools::{self, Kit};
 use crate::world::model::{ModelError, Request};
@@ -15,12 +16,21 @@ use std::sync::{Arc, OnceLock};
 
 /// The tools as the model sees them: made with the first request that offers them, the same bytes with every later one.
 #[derive(Default)]
-pub struct Offers([OnceLock<Box<RawValue>>; 16]);
+pub struct Offers([OnceLock<Box<RawValue>>; 32]);
 
 impl Offers {
     fn pick(&self, kit: Kit) -> &RawValue {
-        let bits = [kit.write, kit.github, kit.workspaces, kit.schedules].map(usize::from);
-        self.0[bits[0] + 2 * bits[1] + 4 * bits[2] + 8 * bits[3]].get_or_init(|| {
+        let bits = [
+            kit.write,
+            kit.github,
+            kit.workspaces,
+            kit.schedules,
+            kit.commands,
+        ];
+        let index = bits
+            .iter()
+            .fold(0, |index, bit| 2 * index + usize::from(*bit));
+        self.0[index].get_or_init(|| {
             serde_json::value::to_raw_value(&tools::offered(kit)).expect("BUG: schemas serialise")
         })
     }
@@ -129,6 +139,7 @@ impl World {
             github,
             workspaces,
             schedules: false,
+            commands: self.has_commands(home),
         }
     }
 }
@@ -139,6 +150,15 @@ fn with_theirs(ours: &RawValue, mcp: &Offer) -> Box<RawValue> {
     let theirs = mcp.functions().into_iter();
     let theirs: String = theirs.map(|function| format!(",{function}")).collect();
     RawValue::from_string(format!("{start}{theirs}]")).expect("BUG: functions are JSON")
+}
+
+impl World {
+    /// Whether somebody wrote commands down that a model may load; what comes with the program is for people.
+    fn has_commands(&self, home: &Workspace) -> bool {
+        let registry = self.trust.definitions(home);
+        let mut commands = registry.of(Kind::Command);
+        commands.any(|one| one.origin != Origin::BuiltIn && tools::is_for_models(one))
+    }
 }
 
 fn stopped(round: u32) -> Event {

@@ -4,6 +4,8 @@
 //! what an argument, a file or a command brings is words, but for references of an included Markdown file to others. What
 //! cannot be had is said in its place, and the rest goes on; only a circle of files fails the whole.
 
+/// What a chat asks of them.
+mod chat;
 /// Files of the project, for a text.
 mod files;
 /// What git says.
@@ -20,7 +22,7 @@ use crate::definitions::arguments::{Arguments, Count};
 use crate::definitions::front_matter::split;
 use crate::definitions::inline::{self, Allowed};
 use crate::definitions::loading::{
-    self, Answer, Command, CommandExpansion, Expansions, FileExpansion, LoadError, Loaded,
+    self, Caller, Command, CommandExpansion, Expansions, FileExpansion, LoadError, Loaded,
     Metadata, Page, cut, fenced, tokens, trimmed,
 };
 use crate::definitions::template::{self, Inline, Piece, Reference};
@@ -43,20 +45,20 @@ pub struct Loader<'a> {
     pub own: &'a [PathBuf],
     /// Under which processes run.
     pub call: &'a CallId,
+    pub caller: Caller,
 }
 
 impl Loader<'_> {
     /// Loads a command by its name (`n`, `/n`) or its path.
-    pub async fn load(&self, asked: &str, arguments: &Arguments) -> Answer {
-        match self.try_load(asked, arguments).await {
-            Ok(loaded) => Answer::Loaded(Box::new(loaded)),
-            Err(error) => error.into(),
-        }
-    }
-
-    async fn try_load(&self, asked: &str, arguments: &Arguments) -> Result<Loaded, LoadError> {
+    ///
+    /// # Errors
+    /// Why nothing of it is loaded.
+    pub async fn load(&self, asked: &str, arguments: &Arguments) -> Result<Loaded, LoadError> {
         let (definition, text) = self.find(asked)?;
         let (front, body) = split(&text);
+        if let Some(refusal) = self.caller.refusal(&front) {
+            return Err(refusal);
+        }
         let raw = trimmed(body);
         let pieces = template::read(raw, arguments, Count::of(&definition.path));
         let mut expansion = Expansion {

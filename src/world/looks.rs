@@ -168,6 +168,7 @@ impl World {
             outputs: Outputs::of(&self.data_dir, session),
             hosting: self.hosting.clone(),
             trust: self.trust.clone(),
+            own: self.surroundings.own.as_slice().into(),
             projects: self.projects.clone(),
             expect,
             outline: self.outline,

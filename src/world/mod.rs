@@ -278,6 +278,9 @@ impl World {
             }
             Effect::Diff { start } => self.diff(start, &scene).await,
             Effect::Fetch { message, media } => self.fetch(message, &media, &scene).await,
+            Effect::LoadCommand { message, wish } => {
+                self.load_command(message, &wish, &scene).await
+            }
             Effect::Errand { errand } => self.meet(&errand, &scene),
             Effect::MakeWorktree {
                 owner,
@@ -374,6 +377,7 @@ impl World {
             outputs,
             hosting: self.hosting.clone(),
             trust: self.trust.clone(),
+            own: self.surroundings.own.as_slice().into(),
             projects: self.projects.clone(),
             expect,
             outline: self.outline,

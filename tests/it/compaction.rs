@@ -249,6 +249,7 @@ impl History {
                         | Effect::Diff { .. }
                         | Effect::MakeWorktree { .. }
                         | Effect::Carry { .. }
+                        | Effect::LoadCommand { .. }
                         | Effect::Errand { .. } => {
                             unreachable!("nobody asks for it")
                         }

@@ -182,6 +182,7 @@ impl<'a> Player<'a> {
                         | Effect::Diff { .. }
                         | Effect::MakeWorktree { .. }
                         | Effect::Carry { .. }
+                        | Effect::LoadCommand { .. }
                         | Effect::Errand { .. } => {
                             unreachable!("nobody asks for it")
                         }

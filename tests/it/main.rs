@@ -5,6 +5,7 @@ mod carry;
 mod chats;
 mod command_line;
 mod commands;
+mod commands_chat;
 mod compaction;
 mod confine;
 mod conversation;

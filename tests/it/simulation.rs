@@ -10,9 +10,10 @@ use journeyman::agent::apply::apply;
 use journeyman::agent::brief::Brief;
 use journeyman::agent::carry::Carried;
 use journeyman::agent::event::{
-    Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Expectation, ExpectedFile,
-    Got, Image, Inbound, Media, MediaKind, Names, NotDelivered, Opening, Outcome, Probe, Record,
-    Restored, Scheduled, Status, Timestamp, TreeId, Usage, Via, WorkspaceRef,
+    Answer, Call, CallId, CheckpointTaken, Closed, CommandWish, EffectClass, Event, Expectation,
+    ExpectedFile, Got, Image, Inbound, Loaded, Media, MediaKind, Names, NotDelivered, Opening,
+    Outcome, Probe, Record, Restored, Scheduled, Status, Timestamp, TreeId, Usage, Via,
+    WorkspaceRef,
 };
 use journeyman::agent::language::Language;
 use journeyman::agent::limits::{DEFAULTS, Limits};
@@ -132,6 +133,8 @@ fn input() -> impl Strategy<Value = Input> {
         "/workspace other",
         "/workspace shop",
         "/nonsense",
+        "/review it",
+        "/commands",
     ]);
     prop_oneof![
         6 => word.prop_map(Input::Say),
@@ -165,6 +168,7 @@ enum Running {
     Tool(Call, EffectClass),
     Send(u64),
     Fetch(String, MediaKind),
+    Load(String, CommandWish),
     /// With trees, and what may come of it.
     Trees(Box<dyn Fn(usize) -> Event>),
 }
@@ -530,7 +534,9 @@ impl Simulation {
                 Decision::Wait => {
                     let trees = |running: &Running| matches!(running, Running::Trees(_));
                     let sends = |running: &Running| matches!(running, Running::Send(_));
-                    let fetches = |running: &Running| matches!(running, Running::Fetch(..));
+                    let fetches = |running: &Running| {
+                        matches!(running, Running::Fetch(..) | Running::Load(..))
+                    };
                     let early = self.running.iter().any(sends);
                     let mut unread = self.state.unread.iter();
                     let gathers = |message: &Inbound| {
@@ -730,7 +736,8 @@ impl Simulation {
             }
             Effect::Send { outgoing } => self.running.push(Running::Send(outgoing.send)),
             Effect::Fetch { message, media } => {
-                let fetches = |running: &Running| matches!(running, Running::Fetch(..));
+                let fetches =
+                    |running: &Running| matches!(running, Running::Fetch(..) | Running::Load(..));
                 assert!(!self.running.iter().any(fetches), "two at a time");
                 if media.kind != MediaKind::Audio {
                     let place = &self.state.worktrees;
@@ -742,6 +749,12 @@ impl Simulation {
                     );
                 }
                 self.running.push(Running::Fetch(message, media.kind));
+            }
+            Effect::LoadCommand { message, wish } => {
+                let fetches =
+                    |running: &Running| matches!(running, Running::Fetch(..) | Running::Load(..));
+                assert!(!self.running.iter().any(fetches), "two at a time");
+                self.running.push(Running::Load(message, wish));
             }
             Effect::Checkpoint {
                 number,
@@ -871,6 +884,10 @@ impl Simulation {
                 message: message.clone(),
                 got: got(*kind, how),
             },
+            Running::Load(message, wish) => Event::CommandLoaded {
+                message: message.clone(),
+                loaded: loaded(wish, how),
+            },
             Running::Send(send) => Event::SendFinished {
                 send: *send,
                 ids: vec![format!("wamid.{send}")],
@@ -933,8 +950,12 @@ impl Simulation {
                 );
             }
             Event::WorkspaceSwitched { .. } => {
-                let at_work =
-                    |running: &Running| !matches!(running, Running::Send(_) | Running::Fetch(..));
+                let at_work = |running: &Running| {
+                    !matches!(
+                        running,
+                        Running::Send(_) | Running::Fetch(..) | Running::Load(..)
+                    )
+                };
                 assert!(
                     !self.running.iter().any(at_work),
                     "the workspace is switched under what runs in it{}",
@@ -1084,10 +1105,12 @@ impl Simulation {
             && !turn.interrupted
             && !state.waits_for_person()
         {
-            let works = self
-                .running
-                .iter()
-                .any(|running| !matches!(running, Running::Send(_) | Running::Fetch(..)));
+            let works = self.running.iter().any(|running| {
+                !matches!(
+                    running,
+                    Running::Send(_) | Running::Fetch(..) | Running::Load(..)
+                )
+            });
             assert!(works, "the turn waits for nothing{}", self.history());
         }
     }
@@ -1221,6 +1244,25 @@ fn got(kind: MediaKind, how: usize) -> Got {
         (how, MediaKind::Audio) => Got::Words {
             text: ["fix the test", "yes", "stop"][how - 1].into(),
             cost_micros: Some(7).filter(|_| how > 1),
+        },
+    }
+}
+
+/// A text may say what it likes: it is neither a command nor an answer.
+fn loaded(wish: &CommandWish, how: usize) -> Loaded {
+    match (wish, how % 7) {
+        (CommandWish::List, how) => Loaded::Listed {
+            commands: Vec::new(),
+            more: how,
+        },
+        (_, 0) => Loaded::Failed { why: "no".into() },
+        (_, 1) => Loaded::Unknown {
+            nearest: Vec::new(),
+        },
+        (_, 2) => Loaded::Untrusted { path: "a".into() },
+        (_, how) => Loaded::Text {
+            path: "a".into(),
+            text: ["/cancel", "yes", "stop", "/new"][how - 3].into(),
         },
     }
 }

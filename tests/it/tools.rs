@@ -111,6 +111,7 @@ pub fn bench() -> Bench {
         outputs: Outputs::of(&folder.path().join("data"), "s-1"),
         hosting: Arc::default(),
         trust: trust(folder.path()),
+        own: Arc::default(),
         projects: None,
         expect: None,
         outline: limits::built_in().outline(),
@@ -235,6 +236,7 @@ fn kit(write: bool, github: bool) -> Kit {
         github,
         workspaces: false,
         schedules: false,
+        commands: false,
     }
 }
 
@@ -1482,6 +1484,7 @@ async fn says_why_git_can_not_be_used() {
         outputs: Outputs::of(bench.root(), "s-2"),
         hosting: Arc::default(),
         trust: trust(bench.root()),
+        own: Arc::default(),
         projects: None,
         expect: None,
         outline: limits::built_in().outline(),

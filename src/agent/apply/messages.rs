@@ -7,6 +7,7 @@ use super::trust::begin_turn;
 use super::{Illegal, illegal, turn};
 use crate::agent::conversation::Words;
 use crate::agent::event::{Along, By, Inbound, Outcome, OutgoingKind, Reading, Status, Via};
+use crate::agent::loading;
 use crate::agent::loops::Loops;
 use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Ticket, Turn};
 use crate::agent::wording;
@@ -20,6 +21,7 @@ pub(super) fn unread(state: &mut State, id: &str) -> Result<Inbound, Illegal> {
     match place.and_then(|place| state.unread.remove(place)) {
         Some(message) => {
             state.got.remove(id);
+            state.loaded.remove(id);
             state.came.remove(id);
             Ok(message)
         }
@@ -43,8 +45,10 @@ fn heard_person(state: &mut State, by: &By) {
 
 /// The unread message, with what the model reads and sees around it.
 fn whole(state: &mut State, along: &Along) -> Result<(Inbound, Words), Illegal> {
+    let found = state.unread.iter().find(|one| one.id == along.message);
+    let loaded = found.and_then(|message| loading::words(state, message));
     let message = unread(state, &along.message)?;
-    let mut words = Words::text(message.text.clone());
+    let mut words = Words::text(loaded.unwrap_or_else(|| message.text.clone()));
     if let Some(quote) = &along.quote {
         words.text = format!("{quote}\n\n{}", words.text);
     }

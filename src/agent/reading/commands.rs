@@ -6,6 +6,7 @@ use crate::agent::carry::{self, Carry};
 use crate::agent::checkpoints::Way;
 use crate::agent::command::{ChatCommand, looks_like_code};
 use crate::agent::event::{EndReason, Event, Inbound, Reading, Via};
+use crate::agent::loading;
 use crate::agent::money;
 use crate::agent::state::State;
 use crate::agent::step::Policy;
@@ -20,7 +21,8 @@ pub(super) fn take_command(
     said: ChatCommand<'_>,
 ) -> Event {
     match said {
-        ChatCommand::Help => command(message, "help", say(state, "help", &[])),
+        ChatCommand::Help => command(message, "help", help(state, message)),
+        ChatCommand::Commands => command(message, "commands", commands(state, message)),
         ChatCommand::Status => command(message, "agent", status(state, policy)),
         // The hub opens the new session and gives it the objective; here it would be the first message.
         ChatCommand::Start(_) => taken(
@@ -71,6 +73,21 @@ pub(super) fn take_command(
         }
         ChatCommand::Approve { code, always } => approve(state, message, code, always),
         ChatCommand::Deny { code, reason } => deny(state, message, code, reason),
+    }
+}
+
+fn help(state: &State, message: &Inbound) -> String {
+    let help = say(state, "help", &[]);
+    match loading::list(state, message) {
+        list if list.is_empty() => help,
+        list => format!("{}\n{list}", help.trim_end()),
+    }
+}
+
+fn commands(state: &State, message: &Inbound) -> String {
+    match loading::list(state, message) {
+        list if list.is_empty() => say(state, "commands_none", &[]),
+        list => list,
     }
 }
 

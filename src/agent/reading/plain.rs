@@ -3,6 +3,7 @@
 use super::{by, drop_waiting, say, taken, together};
 use crate::agent::command::{self, Said};
 use crate::agent::event::{Along, Event, Inbound, OpenQuestion, Reading, Spoken, Via};
+use crate::agent::loading;
 use crate::agent::media;
 use crate::agent::quotes;
 use crate::agent::state::{Outgoing, Phase, Question, State, Turn};
@@ -18,7 +19,8 @@ pub(super) fn is_yes_or_no(message: &Inbound) -> bool {
 /// Whether it would start or steer work: no command, no answer, nothing of the channel's own.
 pub(super) fn is_work(state: &State, message: &Inbound) -> bool {
     let Said::Plain(text) = command::read(&message.text) else {
-        return media::is_file(message);
+        let is_persons = message.via == Via::Text;
+        return media::is_file(message) || is_persons && loading::is_text(state, message);
     };
     let counts = match message.spoken {
         None => true,
@@ -76,7 +78,10 @@ pub(super) fn take_plain(
     if message.via == Via::Reaction {
         return Some(taken(message, Reading::Ignored, None));
     }
-    if let Some(call) = state.listening() {
+    if let Some(call) = state
+        .listening()
+        .filter(|_| !loading::is_text(state, message))
+    {
         let call = call.id.clone();
         return Some(for_model(
             state,

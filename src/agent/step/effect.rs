@@ -4,7 +4,7 @@ use crate::agent::carry::Carry;
 use crate::agent::checkpoints::{Swap, Way};
 use crate::agent::conversation::Wire;
 use crate::agent::event::{
-    Call, EffectClass, Event, Expectation, Media, Moment, TreeId, WorkspaceRef,
+    Call, CommandWish, EffectClass, Event, Expectation, Media, Moment, TreeId, WorkspaceRef,
 };
 use crate::agent::mcp::Offer;
 use crate::agent::state::{Errand, ErrandWish, Outgoing};
@@ -88,6 +88,11 @@ pub enum Effect {
         message: String,
         media: Media,
     },
+    /// Load a command's text for a message: only reads, so that twice does no harm.
+    LoadCommand {
+        message: String,
+        wish: CommandWish,
+    },
     /// Meet a wish about schedules or trust, once for each message.
     Errand {
         errand: Errand,
@@ -159,6 +164,10 @@ impl Effect {
             },
             Effect::Fetch { message, .. } => Event::MediaStarted {
                 message: message.clone(),
+            },
+            Effect::LoadCommand { message, wish } => Event::CommandStarted {
+                message: message.clone(),
+                wish: wish.clone(),
             },
             Effect::Errand { errand } => {
                 let message = errand.message.clone();

@@ -12,8 +12,8 @@ use super::scripts::{OBJECTIVE, Script};
 use journeyman::agent::carry::Carried;
 use journeyman::agent::conversation::Kind;
 use journeyman::agent::event::{
-    Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Got, Image, Inbound, Media,
-    MediaKind, Names, Outcome, OutgoingKind, Record, Status, Timestamp, TreeId, Usage,
+    Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Got, Image, Inbound, Loaded,
+    Media, MediaKind, Names, Outcome, OutgoingKind, Record, Status, Timestamp, TreeId, Usage,
     WorkspaceRef,
 };
 use journeyman::agent::state::{Outgoing, State};
@@ -220,6 +220,14 @@ impl Reality {
             } => self.isolate(&checkout, again),
             Effect::Fetch { message, media } => self.fetch(message, media.kind),
             Effect::Carry { .. } => self.bring(),
+            // Only read: as often as it takes.
+            Effect::LoadCommand { message, .. } => self.fate.point("load".into()).then(|| {
+                let loaded = Loaded::Text {
+                    path: ".claude/commands/hurry.md".into(),
+                    text: "/cancel yes: this is no command, and no answer.".into(),
+                };
+                Event::CommandLoaded { message, loaded }
+            }),
             Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
                 unreachable!("no script asks for it")
             }
@@ -688,6 +696,9 @@ impl Reality {
             ),
             Effect::Fetch { message, .. } => {
                 (format!(r#""media_started","message":"{message}""#), true)
+            }
+            Effect::LoadCommand { message, .. } => {
+                (format!(r#""command_started","message":"{message}""#), false)
             }
             Effect::Stop | Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
                 return;

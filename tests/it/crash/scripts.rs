@@ -191,6 +191,18 @@ pub static SCRIPTS: &[Script] = &[
         ..BASE
     },
     Script {
+        name: "written-command",
+        model: &[
+            Reply {
+                meanwhile: Some("/hurry now"),
+                ..calls(&[LIST, WRITE])
+            },
+            says("Hurried."),
+        ],
+        ending: "Hurried.",
+        ..BASE
+    },
+    Script {
         name: "cancel",
         model: &[
             Reply {

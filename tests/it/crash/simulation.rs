@@ -631,6 +631,7 @@ survives! {
     two_approvals_survive_every_death: "two-approvals",
     a_refusal_survives_every_death: "refusal",
     steering_survives_every_death: "steer",
+    a_written_command_survives_every_death: "written-command",
     a_cancel_survives_every_death: "cancel",
     a_cancelled_command_survives_every_death: "cancel-command",
     a_limit_survives_every_death: "limit",

@@ -1,0 +1,29 @@
+//! What a message calls: under way, here.
+
+use super::{Illegal, illegal};
+use crate::agent::event::Loaded;
+use crate::agent::loading;
+use crate::agent::state::State;
+
+pub(super) fn start(state: &mut State, id: &str) -> Result<(), Illegal> {
+    let waits = |state: &State| {
+        let mut unread = state.unread.iter();
+        unread.any(|message| message.id == id && !loading::is_here(state, message))
+    };
+    if state.fetching.is_some() || !waits(state) {
+        return illegal(format!("nothing is to be loaded for {id}"));
+    }
+    state.fetching = Some(id.to_owned());
+    Ok(())
+}
+
+pub(super) fn loaded(state: &mut State, id: &str, loaded: &Loaded) -> Result<(), Illegal> {
+    if state.fetching.take().as_deref() != Some(id) {
+        return illegal(format!("something is there for {id} that was not loaded"));
+    }
+    if !state.unread.iter().any(|message| message.id == id) {
+        return illegal(format!("message {id} was taken before it was there"));
+    }
+    state.loaded.insert(id.to_owned(), loaded.clone());
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! What a chat asks of the commands in files: their names, and the text of one.
+
+use super::Loader;
+use crate::agent::event::{CallId, CommandWish, Event, ListedCommand, Loaded};
+use crate::definitions::arguments::Arguments;
+use crate::definitions::loading::{Caller, LoadError, cut};
+use crate::definitions::{Definition, Kind};
+use crate::world::workspace::Workspace;
+use crate::world::{Scene, World};
+
+/// Of a text that a model gets.
+pub const TEXT_CHARS_MAX: usize = 40_000;
+const LISTED_MAX: usize = 30;
+const ABOUT_CHARS_MAX: usize = 100;
+const NEAREST_MAX: usize = 3;
+/// Letters in which a name may differ from what was meant.
+const EDITS_MAX: usize = 3;
+
+impl World {
+    pub(in crate::world) async fn load_command(
+        &self,
+        message: String,
+        wish: &CommandWish,
+        scene: &Scene,
+    ) -> Event {
+        let place = scene.workspace.as_ref().or(scene.checkout.as_ref());
+        let loaded = match (place, wish) {
+            (Some(place), CommandWish::Load { name, arguments }) => {
+                self.command(place, &message, name, arguments, scene).await
+            }
+            (Some(place), CommandWish::List) => self.commands(place),
+            (None, _) => Loaded::Failed {
+                why: "the workspace cannot be opened".into(),
+            },
+        };
+        Event::CommandLoaded { message, loaded }
+    }
+
+    async fn command(
+        &self,
+        place: &Workspace,
+        message: &str,
+        name: &str,
+        arguments: &str,
+        scene: &Scene,
+    ) -> Loaded {
+        let loader = Loader {
+            trust: &self.trust,
+            workspace: place,
+            processes: &self.processes(place, scene.cancel.clone()),
+            own: &self.surroundings.own,
+            call: &CallId(format!("command-{message}")),
+            caller: Caller::Person,
+        };
+        match loader.load(name, &Arguments::read(arguments)).await {
+            Ok(loaded) => Loaded::Text {
+                path: loaded.command.path,
+                text: cut(loaded.command.content, TEXT_CHARS_MAX).0,
+            },
+            Err(LoadError::NotFound { .. }) => Loaded::Unknown {
+                nearest: self.nearest(place, name),
+            },
+            Err(LoadError::NotTrusted { path, .. }) => Loaded::Untrusted { path },
+            Err(error) => Loaded::Failed {
+                why: error.to_string(),
+            },
+        }
+    }
+
+    fn nearest(&self, place: &Workspace, name: &str) -> Vec<String> {
+        let registry = self.trust.definitions(place);
+        let names = registry.of(Kind::Command).map(|one| one.id.as_str());
+        let mut scored: Vec<_> = names
+            .map(|known| (strsim::levenshtein(name, known), known))
+            .filter(|(edits, _)| *edits <= EDITS_MAX)
+            .collect();
+        scored.sort_unstable();
+        let nearest = scored.into_iter().take(NEAREST_MAX);
+        nearest.map(|(_, known)| format!("/{known}")).collect()
+    }
+
+    fn commands(&self, place: &Workspace) -> Loaded {
+        let registry = self.trust.definitions(place);
+        let is_for_people =
+            |one: &&std::sync::Arc<Definition>| Caller::Person.refusal(&one.front).is_none();
+        let all: Vec<_> = registry.of(Kind::Command).filter(is_for_people).collect();
+        Loaded::Listed {
+            more: all.len().saturating_sub(LISTED_MAX),
+            commands: all.iter().take(LISTED_MAX).map(|one| listed(one)).collect(),
+        }
+    }
+}
+
+fn listed(one: &Definition) -> ListedCommand {
+    let hint = one.front.text(&["argument-hint", "argumentHint"]);
+    let usage = format!("{} {}", one.id, hint.unwrap_or_default());
+    let about = one.description().unwrap_or_default();
+    ListedCommand {
+        usage: usage.trim_end().chars().take(ABOUT_CHARS_MAX).collect(),
+        about: one
+            .trusted
+            .then(|| about.chars().take(ABOUT_CHARS_MAX).collect()),
+    }
+}
