@@ -95,6 +95,20 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
             "WhatsApp is not configured: see docs/whatsapp.md; `chat` and `run` do without".into(),
         ),
     });
+    findings.extend(mcp(settings));
+    findings
+}
+
+/// What is wrong with the configuration of MCP servers; `mcp list` starts them.
+fn mcp(settings: &Settings) -> Vec<Finding> {
+    let problem = |why: &String| Finding::Bad(format!("config/mcp.json: {why}"));
+    let mut findings: Vec<Finding> = settings.mcp.problems.iter().map(problem).collect();
+    if !settings.mcp.servers.is_empty() {
+        let count = settings.mcp.servers.len();
+        findings.push(Finding::Good(format!(
+            "MCP servers: {count}; `journeyman mcp list` starts them and says what they offer"
+        )));
+    }
     findings
 }
 

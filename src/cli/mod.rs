@@ -26,6 +26,8 @@ mod find;
 mod fork;
 /// The settings, asked for and tried.
 mod init;
+/// MCP servers.
+mod mcp;
 /// What stands in a file.
 mod outline;
 /// Numbers that are let in by a code.
@@ -126,6 +128,9 @@ enum Command {
     Pair(pair::Pair),
     /// Trust a workspace: its instruction files are read, and its git hooks run
     Trust(trust::Trust),
+    /// MCP servers: those that are used here, and this program as one
+    #[command(subcommand)]
+    Mcp(mcp::Mcp),
     /// Tables that are derived from the journals
     #[command(subcommand)]
     Index(sessions::Index),
@@ -161,6 +166,7 @@ impl Command {
             | Command::Redo(_)
             | Command::Ask(_)
             | Command::Sources(_)
+            | Command::Mcp(_)
             | Command::Index(_) => false,
         }
     }
@@ -280,6 +286,7 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Cron(cron) => cron.run(settings),
         Command::Pair(pair) => pair.run(&settings),
         Command::Trust(trust) => trust.run(&settings),
+        Command::Mcp(mcp) => mcp.run(settings),
         Command::Index(index) => index.run(settings),
         Command::Doctor => doctor::run(&settings),
     }

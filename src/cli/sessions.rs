@@ -39,15 +39,7 @@ pub enum Index {
 impl Sessions {
     /// From the journals themselves: they are the truth, and the database may belong to a running server.
     pub fn run(self, settings: &Settings) -> Result<Exit, CliError> {
-        let texts = &settings.texts;
-        let mut rows = Vec::new();
-        for path in journals(&settings.data_dir)? {
-            match row(&path, texts) {
-                Ok(row) => rows.push(row),
-                Err(error) => eprintln!("journeyman: {error}"),
-            }
-        }
-        rows.sort_by(|a, b| b.updated_at.cmp(&a.updated_at));
+        let rows = rows(settings)?;
         if self.json {
             println!(
                 "{}",
@@ -79,6 +71,19 @@ impl Sessions {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Every session, the one that did something last first.
+pub fn rows(settings: &Settings) -> Result<Vec<SessionRow>, CliError> {
+    let mut rows = Vec::new();
+    for path in journals(&settings.data_dir)? {
+        match row(&path, &settings.texts) {
+            Ok(row) => rows.push(row),
+            Err(error) => eprintln!("journeyman: {error}"),
+        }
+    }
+    rows.sort_by(|a, b| b.updated_at.cmp(&a.updated_at));
+    Ok(rows)
 }
 
 fn row(path: &Path, texts: &Catalogues) -> Result<SessionRow, JournalError> {

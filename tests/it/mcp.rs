@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 /// Answers on standard output. It knows these tools: `echo`, `slow`, `die`, `big`, `peek` (a file), `put` (a line into
 /// `calls.txt`).
@@ -460,4 +461,154 @@ async fn a_call_that_a_kill_cut_short_is_asked_about_and_not_repeated() {
     assert!(asked, "{}", run.out);
     let text = fs::read_to_string(&written).expect("it is there");
     assert_eq!(text, "once\n", "it ran once");
+}
+
+// --- the command line --------------------------------------------------------------------------------------------------
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_line_lists_servers_with_their_tools_and_problems() {
+    let program = Program::new("");
+    let both = json!({"mcpServers": {"shell": entry(json!({})), "old": {"type": "sse", "url": "http://127.0.0.1:1"}}});
+    program.config("mcp.json", &both.to_string());
+    write_servers(&program.workspace(), "started");
+    let run = program.run(&["mcp", "list", "--json"]).await;
+    assert_eq!(run.code, 1, "{}", run.err);
+    let listed: Value = serde_json::from_str(&run.out).expect("JSON");
+    assert_eq!(listed["servers"][0]["name"], "shell");
+    assert_eq!(listed["servers"][0]["about"], "shell 1, MCP 2025-11-25");
+    assert_eq!(listed["servers"][0]["tools"][0], "echo");
+    let problems = listed["problems"].to_string();
+    assert!(
+        problems.contains("old: the old sse transport")
+            && problems.contains(".mcp.json are not started"),
+        "{problems}"
+    );
+    assert!(!program.workspace().join("started").exists());
+    let doctor = program.run(&["doctor"]).await;
+    assert!(
+        doctor.out.contains("config/mcp.json: old: the old sse"),
+        "{}",
+        doctor.out
+    );
+}
+
+/// One agent, another one's client: lines on `mcp serve`'s standard streams.
+struct Peer {
+    child: tokio::process::Child,
+    lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
+    requests: u64,
+}
+
+impl Peer {
+    async fn of(program: &Program) -> Self {
+        let mut command = program.command(&["mcp", "serve"]);
+        let mut child = command
+            .stdin(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::inherit())
+            .spawn()
+            .expect("it starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut peer = Self {
+            child,
+            lines,
+            requests: 0,
+        };
+        let client = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+        peer.request("initialize", client).await;
+        peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .await;
+        peer
+    }
+
+    async fn send(&mut self, message: &Value) {
+        let stdin = self.child.stdin.as_mut().expect("piped");
+        let line = format!("{message}\n");
+        stdin.write_all(line.as_bytes()).await.expect("written");
+    }
+
+    async fn request(&mut self, method: &str, params: Value) -> Value {
+        self.requests += 1;
+        let id = self.requests;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            .await;
+        let answered = async {
+            loop {
+                let line = self.lines.next_line().await.expect("read");
+                let message: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+                if message["id"] == id {
+                    return message["result"].clone();
+                }
+            }
+        };
+        let answered = tokio::time::timeout(PATIENCE, answered).await;
+        answered.unwrap_or_else(|_| panic!("no answer to {method}"))
+    }
+
+    /// The text, and whether it is an error.
+    async fn call(&mut self, tool: &str, arguments: Value) -> (String, bool) {
+        let params = json!({"name": tool, "arguments": arguments});
+        let result = self.request("tools/call", params).await;
+        let text = result["content"][0]["text"].as_str().unwrap_or_default();
+        (text.to_owned(), result["isError"] == true)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_agent_asks_and_looks_and_never_approves() {
+    let model = FakeModel::recorded(vec![
+        fake_model::calls("run_command", json!({"command": "touch made"})),
+        fake_model::says("It is made."),
+    ])
+    .await;
+    let program = Program::new(&model.base_url);
+    fs::write(
+        program.workspace().join("shop.py"),
+        "def price():\n    pass\n",
+    )
+    .expect("written");
+    fs::write(program.workspace().join(".env"), "KEY=1\n").expect("written");
+    let mut peer = Peer::of(&program).await;
+    let offered = peer.request("tools/list", json!({})).await;
+    let names: Vec<&str> = offered["tools"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect();
+    assert_eq!(names, ["ask", "sessions", "plan", "outline"]);
+
+    let (asked, _) = peer.call("ask", json!({"message": "make it"})).await;
+    assert!(
+        asked.contains("Waits for a person") && asked.contains("touch made"),
+        "{asked}"
+    );
+    let session = asked
+        .split(['[', ']', ' '])
+        .nth(2)
+        .expect("its id")
+        .to_owned();
+    for words in ["yes", "/approve ABCD"] {
+        let (told, _) = peer
+            .call("ask", json!({"session": session, "message": words}))
+            .await;
+        assert!(!told.contains("It is made"), "{told}");
+    }
+    assert!(!program.workspace().join("made").exists());
+    let (listed, _) = peer.call("sessions", json!({})).await;
+    assert!(listed.contains(&session), "{listed}");
+    let (plan, _) = peer.call("plan", json!({"session": session})).await;
+    assert_eq!(plan, "It has no plan.");
+    let (outline, _) = peer.call("outline", json!({"path": "shop.py"})).await;
+    assert!(outline.contains("price"), "{outline}");
+    for path in [".env", "../../home/config/limits.toml"] {
+        assert!(
+            peer.call("outline", json!({"path": path})).await.1,
+            "{path}"
+        );
+    }
+
+    // The person, in a terminal of their own, while the other agent is still there.
+    let run = program.run(&["resume", &session, "--yes"]).await;
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    assert!(program.workspace().join("made").exists());
 }

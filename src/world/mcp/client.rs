@@ -44,6 +44,7 @@ pub enum Elicitation {
 }
 
 /// Answers requests of a server.
+#[derive(Debug, Clone, Copy)]
 pub struct Handler {
     pub elicitation: Elicitation,
 }
@@ -79,7 +80,10 @@ impl Client {
                     true => processes.clone(),
                     false => processes.only_reading(),
                 };
-                Self::start(&processes, launch, message_bytes_max).await
+                match Self::start(&processes, launch.clone(), message_bytes_max, current()).await {
+                    Err(_) => Self::start(&processes, launch, message_bytes_max, BEFORE).await,
+                    connected => connected,
+                }
             }
             Transport::Http { url, headers } => {
                 let client = match config.is_owners {
@@ -89,7 +93,7 @@ impl Client {
                 let handler = Handler {
                     elicitation: Elicitation::Decline,
                 };
-                Self::reach(client, url, headers, handler, message_bytes_max).await
+                Self::reach(&client, url, headers, handler, message_bytes_max).await
             }
         }
     }
@@ -98,6 +102,7 @@ impl Client {
         processes: &Processes,
         launch: Launch,
         message_bytes_max: usize,
+        lifecycle: ClientLifecycleMode,
     ) -> Result<Self, String> {
         let mut talk = processes.converse(&CallId("mcp".into()), launch).await?;
         let Some((stdout, stdin)) = talk.streams.take() else {
@@ -108,7 +113,7 @@ impl Client {
         let handler = Handler {
             elicitation: Elicitation::Decline,
         };
-        match handler.serve_with_lifecycle(transport, lifecycle()).await {
+        match handler.serve_with_lifecycle(transport, lifecycle).await {
             Ok(service) => Ok(Self {
                 service,
                 talk: Some(talk),
@@ -126,7 +131,7 @@ impl Client {
     /// # Errors
     /// As [`Client::connect`].
     pub async fn reach(
-        client: reqwest::Client,
+        client: &reqwest::Client,
         url: &str,
         headers: &[(String, String)],
         handler: Handler,
@@ -145,9 +150,16 @@ impl Client {
             .max_json_response_size(message_bytes_max)
             .max_sse_event_size(message_bytes_max)
             .reinit_on_expired_session(true);
-        let transport = StreamableHttpClientTransport::with_client(client, config);
-        let service = handler.serve_with_lifecycle(transport, lifecycle()).await;
-        let service = service.map_err(|error| format!("it did not connect: {error}"))?;
+        let connect = |lifecycle| {
+            let transport =
+                StreamableHttpClientTransport::with_client(client.clone(), config.clone());
+            handler.serve_with_lifecycle(transport, lifecycle)
+        };
+        let connected = match connect(current()).await {
+            Err(_) => connect(BEFORE).await,
+            connected => connected,
+        };
+        let service = connected.map_err(|error| format!("it did not connect: {error}"))?;
         Ok(Self {
             service,
             talk: None,
@@ -232,13 +244,16 @@ fn complaint(talk: &Talk) -> String {
     }
 }
 
-/// The current revision of the protocol, and the one before with servers that do not know it.
-fn lifecycle() -> ClientLifecycleMode {
+/// The current revision of the protocol, and the one before with servers that say that they do not know it.
+fn current() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         legacy_version: Some(ProtocolVersion::V_2025_11_25),
     }
 }
+
+/// The one before, for servers that cannot even say that.
+const BEFORE: ClientLifecycleMode = ClientLifecycleMode::Initialize;
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
@@ -246,6 +261,7 @@ impl ClientHandler for Handler {
             ClientCapabilities::builder().enable_elicitation().build(),
             Implementation::new("journeyman", env!("CARGO_PKG_VERSION")),
         )
+        .with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 
     /// No server asks a person anything past the gate.
