@@ -123,3 +123,15 @@ def test_the_inspector_reads_our_server(session):
     assert "done" in sessions["content"][0]["text"]
     outline = inspected(env, workspace, *call, "outline", "--tool-arg", "path=discount.py")
     assert "discount" in outline["content"][0]["text"]
+
+
+def test_our_client_and_our_server_speak_the_current_revision(tmp_path):
+    env = c.environment(tmp_path / "home", "")
+    configure(env)
+    folder = pathlib.Path(env["JOURNEYMAN_HOME"]) / "config"
+    own = {"command": str(c.BIN), "args": ["mcp", "serve"], "env": {"JOURNEYMAN_HOME": str(tmp_path / "other")}}
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"own": own}}))
+    (folder / "settings.toml").write_text(f'sandbox_read = ["{c.BIN.parent}"]\n')
+    listed = c.journeyman(env, "mcp", "list", "--json", cwd=c.project(tmp_path / "shop"))
+    (server,) = json.loads(listed.stdout)["servers"]
+    assert server["about"].endswith("MCP 2026-07-28") and server["tools"][0] == "ask", listed.stdout
