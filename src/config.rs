@@ -297,6 +297,7 @@ impl Settings {
             resume: self.file.resume,
             masks: Masks::new(self.secrets()),
             price: self.model_entry().and_then(|entry| entry.price),
+            aliases: self.models.aliases(),
             model: self
                 .model
                 .as_ref()

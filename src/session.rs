@@ -12,6 +12,7 @@ use crate::agent::limits;
 use crate::agent::loading;
 use crate::agent::media;
 use crate::agent::recovery;
+use crate::agent::roles::AgentAnswer;
 use crate::agent::state::{ErrandWish, Outgoing, Stage, State};
 use crate::agent::step::{Decision, Effect, Look, Policy, step};
 use crate::agent::trust::TrustAnswer;
@@ -487,6 +488,9 @@ fn broken_errand(state: &State) -> Event {
     match state.errand.as_ref().map(|errand| &errand.wish) {
         Some(ErrandWish::Trust(_)) => Event::TrustAnswered {
             answer: TrustAnswer::Refused { why },
+        },
+        Some(ErrandWish::Agents(_)) => Event::AgentsAnswered {
+            answer: AgentAnswer::Refused { why },
         },
         Some(ErrandWish::Cron(_)) | None => Event::CronAnswered {
             answer: Answer::Refused { why },

@@ -27,6 +27,8 @@ mod media;
 mod messages;
 /// What is on its way to the chat.
 mod outbox;
+/// The agent that it acts as.
+mod roles;
 /// Trust, and what the workspace's own files say.
 mod trust;
 /// Where the session works.
@@ -156,8 +158,8 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::DiffShown { text } => checkpoints::shown(state, text),
         Event::CronAsked { by, wish } => errands::ask(state, by, ErrandWish::Cron(wish.clone())),
         Event::TrustAsked { by, wish } => errands::ask(state, by, ErrandWish::Trust(wish.clone())),
-        Event::CronStarted { message, .. } | Event::TrustStarted { message, .. } => {
-            errands::start(state, message)
+        Event::AgentsAsked { by, wish } => {
+            errands::ask(state, by, ErrandWish::Agents(wish.clone()))
         }
         Event::CarryAsked {
             by,
@@ -168,12 +170,16 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::Carried { carried } => carry::done(state, carried),
         Event::CommandStarted { message, .. } => loading::start(state, message),
         Event::CommandLoaded { message, loaded } => loading::loaded(state, message, loaded),
+        Event::CronStarted { message, .. }
+        | Event::TrustStarted { message, .. }
+        | Event::AgentsStarted { message, .. } => errands::start(state, message),
         Event::MediaStarted { message } => media::start(state, message),
         Event::MediaFetched { message, got } => media::fetched(state, message, got),
         Event::WorktreeStarted { checkout, .. } => worktrees::start(state, checkout),
         Event::WorktreeMade { checkout, made } => worktrees::made(state, checkout, made),
         Event::CronAnswered { answer } => cron::answer(state, answer),
         Event::TrustAnswered { answer } => trust::answer(state, answer),
+        Event::AgentsAnswered { answer } => roles::answer(state, answer),
         Event::BriefSeen { brief, text } => trust::see(state, brief, text),
         Event::McpSeen { offer } => mcp::see(state, offer.as_deref()),
         Event::Resumed { by } => resume(state, by),

@@ -64,11 +64,14 @@ pub enum ChatCommand<'a> {
     Cron(&'a str),
     /// `/trust …`: what stands behind it.
     Trust(&'a str),
+    /// `/agents …`: what stands behind it.
+    Agents(&'a str),
 }
 
 const NAMES: &[&str] = &[
     "/agent",
     "/agent-resume",
+    "/agents",
     "/approve",
     "/audit",
     "/bring",
@@ -120,6 +123,7 @@ pub fn read(text: &str) -> Said<'_> {
         },
         ("/cron", _) => ChatCommand::Cron(rest),
         ("/trust", _) => ChatCommand::Trust(rest),
+        ("/agents", _) => ChatCommand::Agents(rest),
         ("/undo", _) => undo(rest),
         ("/workspaces", _) => ChatCommand::Workspaces { name: None },
         ("/workspace", name) => ChatCommand::Workspaces { name },

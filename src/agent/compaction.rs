@@ -7,9 +7,9 @@
 
 use crate::agent::conversation::{self, Conversation, Kind, Past, Wire, Worth, tokens_in};
 use crate::agent::event::{CallId, Event};
-use crate::agent::mcp;
+use crate::agent::skills;
 use crate::agent::state::{Phase, State};
-use crate::agent::step::{Decision, Effect, Policy};
+use crate::agent::step::{Decision, Effect, Policy, toolset};
 use crate::agent::texts::fill;
 use crate::agent::wording;
 use std::ops::Range;
@@ -53,7 +53,10 @@ impl Room {
     fn of(state: &State, policy: &Policy) -> Self {
         let limits = &policy.limits;
         let talk = &state.conversation;
-        let window = talk.window().unwrap_or(u64::MAX).min(limits.context_tokens);
+        let window = talk
+            .window()
+            .unwrap_or(u64::MAX)
+            .min(policy.context_tokens(state));
         // What the system prompt and the tools take, nobody can leave out.
         let system = talk.messages().first().map_or(0, |wire| wire.get().len());
         let fixed = talk
@@ -145,10 +148,9 @@ fn summarise(state: &State, policy: &Policy, end: usize) -> Decision {
     Decision::Perform(Box::new(Effect::Summarise {
         end,
         round: state.rounds,
-        model: policy.model.clone(),
+        model: policy.model_of(state).to_owned(),
         messages,
-        write_enabled: policy.gate.write_enabled(),
-        mcp: mcp::offered(state),
+        tools: toolset(state, policy),
     }))
 }
 
@@ -216,6 +218,7 @@ fn bytes_of(talk: &Conversation, range: Range<usize>, wanted: impl Fn(&Kind) -> 
 fn digest(state: &State, past: &Past, room: &Room) -> String {
     let bytes = |tokens: u64| usize::try_from(tokens * 4).unwrap_or(usize::MAX);
     let files: Vec<&str> = state.changed.iter().map(String::as_str).collect();
+    let loaded = skills::kept(&past.skills, bytes(room.keep));
     let doubts = &past.doubts[past.doubts.len().saturating_sub(DOUBTS_MAX)..];
     fill(
         DIGEST.trim_end(),
@@ -227,7 +230,7 @@ fn digest(state: &State, past: &Past, room: &Room) -> String {
             ("files", &or_none(listed(&files))),
             ("doubts", &or_none(doubts.join("\n"))),
         ],
-    )
+    ) + &loaded
 }
 
 /// The newest that fit; the last objective and the last message whole, however long.

@@ -76,6 +76,8 @@ pub enum Worth {
     Word,
     /// What the person answered to a question of the agent.
     Answer,
+    /// What a skill says: it stays, also where the messages before and after it go.
+    Skill,
     /// Nobody knows whether the call ran.
     Doubt,
 }
@@ -231,6 +233,15 @@ impl Conversation {
     pub fn pictures(&self) -> usize {
         let pictures = |wire: &Wire| wire.get().matches(PICTURE).count();
         self.messages.iter().map(pictures).sum()
+    }
+
+    /// Another system prompt, from the next request on.
+    pub fn replace_system(&mut self, content: &str) {
+        let wire = wire(&Message::System { content });
+        if let (Some(Kind::System), Some(first)) = (self.kinds.first(), self.messages.first_mut()) {
+            self.bytes = self.bytes - first.get().len() + wire.get().len();
+            *first = wire;
+        }
     }
 
     /// What the workspace's own files say since the session began.

@@ -28,6 +28,7 @@ use crate::agent::checkpoints::Way;
 use crate::agent::mcp::Offer;
 use crate::agent::money::Spend;
 use crate::agent::plan::Plan;
+use crate::agent::roles::{AgentAnswer, AgentWish};
 use crate::agent::trust::{TrustAnswer, TrustWish};
 use crate::agent::worktrees::Made;
 use crate::gate::{Destination, Facts, Pattern, Verdict};
@@ -107,6 +108,8 @@ pub enum Event {
         carry: Carry,
         checkout: WorkspaceRef,
     },
+    /// The owner wants the session to act as an agent, or to know which there are.
+    AgentsAsked { by: By, wish: AgentWish },
     /// The owner (or the configuration) said to go on after an interruption, a limit, a failure or a cancel.
     Resumed { by: By },
     /// What the world resolved for the gate, and what a probe could look for if this process died.
@@ -232,6 +235,8 @@ pub enum Event {
     CronStarted { message: String, wish: Wish },
     /// A wish about trust is about to be met; twice does no harm.
     TrustStarted { message: String, wish: TrustWish },
+    /// Agents are about to be looked up.
+    AgentsStarted { message: String, wish: AgentWish },
 
     // --- outcomes --------------------------------------------------------------------------------------------------
     /// The model's whole reply. On disk before its first call runs.
@@ -291,6 +296,8 @@ pub enum Event {
     CronAnswered { answer: schedule::Answer },
     /// What came of a wish about trust.
     TrustAnswered { answer: TrustAnswer },
+    /// What came of a wish about agents; one that was chosen counts from the next turn on.
+    AgentsAnswered { answer: AgentAnswer },
 
     // --- decisions -------------------------------------------------------------------------------------------------
     /// What a message was understood as, and what the chat is told at once.
@@ -387,6 +394,7 @@ impl Event {
             Event::CronStarted { wish, .. } => wish.changes(),
             Event::CronAnswered { answer } => !matches!(answer, schedule::Answer::Listed { .. }),
             Event::TrustStarted { wish, .. } => *wish != TrustWish::Show,
+            Event::AgentsAnswered { answer } => !matches!(answer, AgentAnswer::Listed { .. }),
             Event::TrustAnswered { answer } => !matches!(answer, TrustAnswer::Shown { .. }),
             Event::WorktreeStarted { again, .. } => !again,
             Event::WorktreeMade { made, .. } => !matches!(made, Made::Own { fresh: false, .. }),
@@ -402,6 +410,8 @@ impl Event {
             | Event::CronAsked { .. }
             | Event::TrustAsked { .. }
             | Event::CarryAsked { .. }
+            | Event::AgentsAsked { .. }
+            | Event::AgentsStarted { .. }
             | Event::BriefSeen { .. }
             | Event::McpSeen { .. }
             | Event::CommandStarted { .. }

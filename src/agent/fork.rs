@@ -42,6 +42,7 @@ pub fn opening(state: &State, session: String, chat: String, program: String) ->
         plan: state.plan.clone(),
         changed: state.changed.iter().cloned().collect(),
         in_turn,
+        role: state.role.as_deref().cloned().map(Box::new),
     };
     let together_ms = match chat == parent.chat {
         true => parent.together_ms,

@@ -50,6 +50,10 @@ pub mod reading;
 pub mod recovery;
 /// A recorded line against today's logic.
 pub mod replay;
+/// The agent that a session acts as.
+pub mod roles;
+/// Skills that the model has before it.
+pub mod skills;
 /// What is known.
 pub mod state;
 /// What to do next.

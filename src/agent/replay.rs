@@ -209,6 +209,7 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         | Event::DiffShown { .. }
         | Event::CronAnswered { .. }
         | Event::TrustAnswered { .. }
+        | Event::AgentsAnswered { .. }
         | Event::WorktreeMade { .. }
         | Event::MediaFetched { .. }
         | Event::CommandLoaded { .. }

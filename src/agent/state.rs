@@ -17,6 +17,8 @@ use crate::agent::money::{Elsewhere, Hearing, Spend};
 use crate::agent::plan::Plan;
 use crate::agent::quotes::Said;
 use crate::agent::reading::together;
+use crate::agent::roles::{AgentWish, Role};
+use crate::agent::skills::Skills;
 use crate::agent::texts::{Catalogues, Texts};
 use crate::agent::trust::TrustWish;
 use crate::agent::undelivered::Deliveries;
@@ -93,6 +95,12 @@ pub struct State {
     pub briefing: Option<Briefing>,
     /// What the model is offered of MCP servers; `None`: there are none.
     pub mcp: Option<mcp::Known>,
+    /// Skills that the model has before it.
+    pub skills: Skills,
+    /// The agent that it acts as; none: as this program.
+    pub role: Option<Arc<Role>>,
+    /// Another one, or none, from the next turn on.
+    pub next_role: Option<Option<Arc<Role>>>,
     /// How often a process died over its work.
     pub interruptions: u32,
     /// When the person is reminded of what is asked, once: in sessions that a schedule started.
@@ -242,6 +250,7 @@ pub struct Errand {
 pub enum ErrandWish {
     Cron(Wish),
     Trust(TrustWish),
+    Agents(AgentWish),
 }
 
 /// A message on its way to the chat.
@@ -366,11 +375,15 @@ impl State {
             briefing: opening.brief.clone().map(|brief| Briefing {
                 brief,
                 due: fork.is_some(), // what else its parent was told, is told again
+                ..Briefing::default()
             }),
             mcp: opening.mcp.then(|| mcp::Known {
                 due: true,
                 ..mcp::Known::default()
             }),
+            skills: Skills::default(),
+            role: fork.and_then(|fork| fork.role.clone()).map(Arc::from),
+            next_role: None,
             interruptions: 0,
             remind_at: None,
             errand: None,

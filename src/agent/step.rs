@@ -8,7 +8,7 @@ mod calls;
 /// What is done to the world.
 mod effect;
 
-pub use effect::Effect;
+pub use effect::{Effect, Toolset};
 
 use crate::agent::brief::Brief;
 use crate::agent::event::{Call, CallId, EndReason, Event, Expectation, Opening, OutgoingKind};
@@ -19,11 +19,12 @@ use crate::agent::money::{self, Price};
 use crate::agent::recovery::Remedy;
 use crate::agent::state::{Outgoing, Phase, Stage, State, Stop, Turn};
 use crate::agent::{
-    carry, checkpoints, compaction, deeds, media, reading, wording, workspaces, worktrees,
+    carry, checkpoints, compaction, deeds, media, reading, roles, wording, workspaces, worktrees,
 };
 use crate::gate::{GatePolicy, Touch};
 use crate::schedule::wish::Interrupted;
 use calls::{is_harmless, probe, remedy, step_calls};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Everything but the state that a decision depends on.
@@ -35,7 +36,44 @@ pub struct Policy {
     pub model: String,
     /// What that model costs, where it is known.
     pub price: Option<Price>,
+    /// What agents' definitions call models.
+    pub aliases: BTreeMap<String, Alias>,
     pub masks: Masks,
+}
+
+/// A model under the name that definitions know it by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alias {
+    pub model: String,
+    pub price: Option<Price>,
+    pub context_tokens: Option<u64>,
+}
+
+impl Policy {
+    /// The model that is asked: the agent's own, where its name means one here.
+    pub fn model_of(&self, state: &State) -> &str {
+        self.alias(state).map_or(&self.model, |alias| &alias.model)
+    }
+
+    /// What fits into its window.
+    pub fn context_tokens(&self, state: &State) -> u64 {
+        let own = self.alias(state).and_then(|alias| alias.context_tokens);
+        own.unwrap_or(self.limits.context_tokens)
+    }
+
+    /// What a model costs, where it is known.
+    pub fn price_of(&self, model: &str) -> Option<Price> {
+        let alias = self.aliases.values().find(|alias| alias.model == model);
+        match alias {
+            Some(alias) if model != self.model => alias.price,
+            Some(_) | None => self.price,
+        }
+    }
+
+    fn alias(&self, state: &State) -> Option<&Alias> {
+        let name = state.role.as_ref()?.model.as_ref()?;
+        self.aliases.get(&name.to_ascii_lowercase())
+    }
 }
 
 /// Who says that an interrupted turn goes on.
@@ -78,10 +116,14 @@ pub enum Look {
     },
     /// The state of the workspace, before a call that repeats another one.
     Tree { call: CallId },
-    /// The workspace's own files, before a model is asked that knows these.
-    Brief { known: Brief },
     /// What MCP servers offer, before a model is asked that is offered this.
     Mcp { known: Arc<Offer> },
+    /// The workspace's own files, before a model is asked that knows these, for an agent that touched these files since.
+    Brief {
+        known: Brief,
+        touched: Vec<String>,
+        agent: String,
+    },
     /// What the sessions besides this one have spent in the month.
     Spend { month: String, session: String },
     /// What the journal's file says of its chain, since this message asks.
@@ -280,8 +322,11 @@ fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
         return stopped;
     }
     if let Some(briefing) = state.briefing.as_ref().filter(|known| known.due) {
-        let known = briefing.brief.clone();
-        return Decision::Look(Look::Brief { known });
+        return Decision::Look(Look::Brief {
+            known: briefing.brief.clone(),
+            touched: briefing.fresh.clone(),
+            agent: roles::name(state).to_owned(),
+        });
     }
     if let Some(known) = state.mcp.as_ref().filter(|known| known.due) {
         let known = known.offer.clone();
@@ -292,9 +337,19 @@ fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
     }
     perform(Effect::AskModel {
         round: state.rounds + 1,
-        model: policy.model.clone(),
+        model: policy.model_of(state).to_owned(),
         messages: state.conversation.messages().to_vec(),
-        write_enabled: policy.gate.write_enabled(),
-        mcp: mcp::offered(state),
+        tools: toolset(state, policy),
     })
+}
+
+/// What the model may call, as far as the state says.
+pub fn toolset(state: &State, policy: &Policy) -> Toolset {
+    let briefing = state.briefing.as_ref();
+    Toolset {
+        write: policy.gate.write_enabled(),
+        skills: briefing.is_some_and(|known| known.brief.has_skills()),
+        role: state.role.clone(),
+        mcp: mcp::offered(state),
+    }
 }

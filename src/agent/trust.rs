@@ -3,6 +3,7 @@
 //! Whether a workspace is trusted stands in the database, not in a journal: it outlives sessions, and a terminal can
 //! give and take it.
 
+use crate::definitions::Kind;
 use serde::{Deserialize, Serialize};
 
 /// `/trust …`
@@ -36,7 +37,17 @@ pub struct Survey {
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum TrustItem {
     /// Read by the model as instructions.
-    File { name: String, bytes: u64 },
+    File {
+        name: String,
+        bytes: u64,
+        /// Characters that nobody sees.
+        #[serde(default)]
+        hidden: usize,
+    },
+    /// Its definitions of one kind, by name: read when they are needed.
+    Definitions { of: Kind, names: Vec<String> },
+    /// What a command of it runs by itself when somebody loads it.
+    Inline { name: String, commands: Vec<String> },
     /// Would be, if it could be read.
     Unreadable { name: String, why: String },
     Hook {

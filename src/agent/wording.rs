@@ -1,10 +1,13 @@
 //! Texts that depend on a decision: what a model reads when a call does not run, and what a person is asked.
 
+/// About agents.
+mod agents;
 /// About schedules.
 mod cron;
 /// About trust.
 mod trust;
 
+pub use agents::agent_answer;
 pub use cron::{cron_answer, cron_fires, cron_unclear, reminder};
 pub use trust::{trust_answer, trust_items};
 

@@ -72,7 +72,6 @@ pub fn assemble(
     );
     let world = World {
         model,
-        price: policy.price,
         store: store.clone(),
         patience: Patience {
             attempts_max: limits.model_attempts_max,

@@ -2,7 +2,9 @@
 
 use super::{ConfigError, read_optional};
 use crate::agent::money::Price;
+use crate::agent::step::Alias;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 const BUILT_IN: &str = include_str!("../../config/models.toml");
@@ -16,6 +18,8 @@ const DOLLARS_MAX: f64 = 1_000_000.0;
 #[derive(Debug, Clone)]
 pub struct Models {
     entries: Vec<ModelEntry>,
+    /// What agents' definitions call models, and what is meant.
+    aliases: BTreeMap<String, String>,
 }
 
 /// What is known of a model.
@@ -36,6 +40,8 @@ pub struct ModelEntry {
 struct File {
     #[serde(default)]
     model: Vec<Entry>,
+    #[serde(default)]
+    alias: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -59,16 +65,33 @@ impl Models {
     pub fn load(home: &Path) -> Result<Self, ConfigError> {
         let path = home.join("config/models.toml");
         let own = read_optional(&path)?.filter(|text| text != BUILT_IN);
-        let mut entries = Vec::new();
+        let built_in = parse(BUILT_IN).expect("BUG: the compiled-in models parse, a test says so");
+        let (mut entries, mut aliases) = (Vec::new(), built_in.1);
         if let Some(text) = own {
-            let read = parse(&text).map_err(|message| ConfigError::File {
+            let (read, own) = parse(&text).map_err(|message| ConfigError::File {
                 path: path.display().to_string(),
                 message,
             })?;
             entries.extend(read);
+            aliases.extend(own);
         }
-        entries.extend(parse(BUILT_IN).expect("BUG: the compiled-in models parse, a test says so"));
-        Ok(Self { entries })
+        entries.extend(built_in.0);
+        Ok(Self { entries, aliases })
+    }
+
+    /// Names that mean a model of this program's provider; an empty one means the configured model.
+    pub fn aliases(&self) -> BTreeMap<String, Alias> {
+        let meant = self.aliases.iter().filter(|(_, model)| !model.is_empty());
+        let alias = |(name, model): (&String, &String)| {
+            let entry = self.find(model);
+            let alias = Alias {
+                model: model.clone(),
+                price: entry.and_then(|entry| entry.price),
+                context_tokens: entry.and_then(|entry| entry.context_tokens),
+            };
+            (name.to_ascii_lowercase(), alias)
+        };
+        meant.map(alias).collect()
     }
 
     /// The model of exactly this name.
@@ -78,9 +101,10 @@ impl Models {
     }
 }
 
-fn parse(text: &str) -> Result<Vec<ModelEntry>, String> {
+fn parse(text: &str) -> Result<(Vec<ModelEntry>, BTreeMap<String, String>), String> {
     let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
-    file.model.into_iter().map(entry).collect()
+    let entries: Result<Vec<ModelEntry>, String> = file.model.into_iter().map(entry).collect();
+    Ok((entries?, file.alias))
 }
 
 fn entry(entry: Entry) -> Result<ModelEntry, String> {
@@ -120,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_compiled_in_models_parse_and_no_name_stands_twice() {
-        let entries = parse(BUILT_IN).expect("the models");
+        let (entries, _) = parse(BUILT_IN).expect("the models");
         let mut names: Vec<_> = entries.iter().flat_map(|entry| &entry.names).collect();
         assert!(names.len() > 8);
         names.sort();
@@ -132,7 +156,7 @@ mod tests {
     #[test]
     fn prices_are_exact_to_the_micro_dollar() {
         let text = "[[model]]\nnames = [\"m\"]\ninput_usd = 0.075\noutput_usd = 4.5";
-        let price = parse(text).expect("a model")[0].price.expect("a price");
+        let price = parse(text).expect("a model").0[0].price.expect("a price");
         let (input, cached, output) = (price.input, price.cached_input, price.output);
         assert_eq!((input, cached, output), (75_000, 75_000, 4_500_000));
     }

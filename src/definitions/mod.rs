@@ -1,21 +1,29 @@
 //! What a team wrote down for its agents, in files: commands, agents, skills, instructions. Pure; the world reads the files.
 
+/// What agents may use.
+pub mod agents;
 /// What a command was given.
 pub mod arguments;
 /// Those of the program itself.
 pub mod built_in;
+/// What they would run.
+pub mod executable;
 /// What stands between the `---` at the top.
 pub mod front_matter;
 /// Characters that nobody sees.
 pub mod hidden;
 /// Which commands a text may run.
 pub mod inline;
+/// Where instructions apply.
+pub mod instructions;
 /// A command as it is loaded: the seed's JSON, and the text.
 pub mod loading;
 /// Where they stand.
 pub mod places;
 /// Which one counts.
 pub mod registry;
+/// What skills must say.
+pub mod skills;
 /// A command's text, taken apart.
 pub mod template;
 

@@ -1,7 +1,7 @@
 //! The definitions of a workspace, its user and this program, by kind and name: which one counts, which it hides, and
 //! what is wrong with them. Pure.
 
-use super::{FrontMatter, Kind, Origin, hidden};
+use super::{FrontMatter, Kind, Origin, agents, hidden, instructions, skills};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -72,6 +72,17 @@ impl Registry {
             path: pair[1].path.clone(),
             what: format!("hidden by {}, which has the same name", pair[0].path),
         }));
+        let wrong = definitions
+            .iter()
+            .filter(|one| one.trusted)
+            .flat_map(|one| {
+                let problem = |what| Problem {
+                    path: one.path.clone(),
+                    what,
+                };
+                check(one).into_iter().map(problem)
+            });
+        problems.extend(wrong);
         problems.sort();
         problems.dedup();
         Self {
@@ -118,6 +129,15 @@ impl Registry {
 
     pub fn problems(&self) -> &[Problem] {
         &self.problems
+    }
+}
+
+fn check(one: &Definition) -> Vec<String> {
+    match one.kind {
+        Kind::Skill => skills::problems(one),
+        Kind::Instructions => instructions::problems(one),
+        Kind::Agent => agents::problems(one),
+        Kind::Command => Vec::new(),
     }
 }
 

@@ -107,7 +107,7 @@ impl<'a> Judgement<'a> {
     fn touch(&mut self, touch: &Touch) {
         let changes = match touch {
             Touch::Read(_) | Touch::RepositoryRead => false,
-            Touch::GitHubRead | Touch::Workspace(_) => false,
+            Touch::GitHubRead | Touch::Workspace(_) | Touch::Forbidden { .. } => false,
             Touch::Schedule(wish) => wish.changes(),
             Touch::Write(_) | Touch::Command(_) | Touch::RepositoryWrite => true,
             Touch::Push(_) | Touch::GitHubWrite | Touch::Clone(_) | Touch::Mcp(_) => true,
@@ -135,6 +135,12 @@ impl<'a> Judgement<'a> {
             Touch::Schedule(wish) if wish.changes() => self.schedule(wish),
             Touch::Schedule(_) => {}
             Touch::Mcp(mcp) => self.mcp(mcp),
+            Touch::Forbidden { agent, tool } => self.note(
+                Decision::Deny,
+                "agent-tools",
+                format!("the agent {agent} does not have {tool}"),
+                "another agent, or none, by the person's word: /agents",
+            ),
         }
     }
 

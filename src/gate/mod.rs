@@ -118,6 +118,19 @@ impl fmt::Display for Pattern {
     }
 }
 
+impl Touch {
+    /// The file or folder that is read or written.
+    pub fn into_path(self) -> Option<String> {
+        match self {
+            Touch::Read(path) | Touch::Write(path) => Some(path),
+            Touch::Command(_) | Touch::RepositoryRead | Touch::RepositoryWrite => None,
+            Touch::Push(_) | Touch::GitHubRead | Touch::GitHubWrite => None,
+            Touch::Workspace(_) | Touch::Clone(_) | Touch::Schedule(_) => None,
+            Touch::Mcp(_) | Touch::Forbidden { .. } => None,
+        }
+    }
+}
+
 /// What a call touches, as its tool declares it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Touch {
@@ -144,6 +157,11 @@ pub enum Touch {
     Schedule(Wish),
     /// A tool of an MCP server is called: what it does, nobody here knows.
     Mcp(McpTouch),
+    /// A tool that the agent, by its definition, does not have.
+    Forbidden {
+        agent: String,
+        tool: String,
+    },
 }
 
 /// Which tool of which server.

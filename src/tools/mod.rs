@@ -26,6 +26,7 @@ use std::sync::{Arc, OnceLock};
 // Looking.
 mod get_file_outline;
 mod list_files;
+mod load_skill;
 mod read_lines;
 mod read_output;
 mod search;
@@ -82,6 +83,7 @@ mod walk; // the files that a model may see
 
 pub use git_commit::find_commit;
 pub use load_command::is_for_models;
+pub use load_skill::loads as skill_of;
 pub use mcp::TOOL as MCP;
 pub use run_command::await_kept;
 pub use schedules::schedule_outcome;
@@ -89,7 +91,7 @@ pub use text::head_and_tail;
 pub use walk::is_secret;
 
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 35] = [
+static TOOLS: [Tool; 36] = [
     list_files::TOOL,
     search::TOOL,
     get_file_outline::TOOL,
@@ -102,6 +104,7 @@ static TOOLS: [Tool; 35] = [
     run_command::TOOL,
     manage_process::TOOL,
     read_output::TOOL,
+    load_skill::TOOL,
     git_status::TOOL,
     git_diff::TOOL,
     git_log::TOOL,
@@ -133,6 +136,8 @@ pub fn all() -> &'static [Tool] {
 }
 
 pub fn find(name: &str) -> Option<&'static Tool> {
+    let own = ALIASES.iter().find(|(alias, _)| *alias == name);
+    let name = own.map_or(name, |(_, own)| own);
     TOOLS.iter().find(|tool| tool.name == name)
 }
 
@@ -140,6 +145,11 @@ pub fn find(name: &str) -> Option<&'static Tool> {
 pub fn acting<T>(name: &str, call: &Approved<T>) -> Option<&'static Tool> {
     find(name).or_else(|| call.mcp().map(|_| &MCP))
 }
+/// Names that models know from elsewhere.
+const ALIASES: [(&str, &str); 1] = [("loadSkill", load_skill::TOOL.name)];
+
+/// Only where there are skills.
+const FOR_SKILLS: [&str; 1] = [load_skill::TOOL.name];
 
 /// Only for a project on GitHub: other sessions do not pay for their schemas.
 const FOR_GITHUB: [&str; 4] = [
@@ -165,7 +175,7 @@ const FOR_WORKSPACES: [&str; 4] = [
 ];
 
 /// What a session may need.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Kit {
     /// To write and to execute: without, only tools that do neither.
     pub write: bool,
@@ -177,6 +187,8 @@ pub struct Kit {
     pub schedules: bool,
     /// Commands that somebody wrote down, for models too.
     pub commands: bool,
+    /// Skills: where there are some.
+    pub skills: bool,
 }
 
 /// The tools that a model is offered, in the shape of OpenAI's functions.
@@ -187,6 +199,7 @@ pub fn offered(kit: Kit) -> Vec<Value> {
         .filter(|tool| kit.github || !FOR_GITHUB.contains(&tool.name))
         .filter(|tool| kit.workspaces || !FOR_WORKSPACES.contains(&tool.name))
         .filter(|tool| kit.commands || tool.name != load_command::TOOL.name)
+        .filter(|tool| kit.skills || !FOR_SKILLS.contains(&tool.name))
         .filter(|tool| kit.schedules || !FOR_SCHEDULES.contains(&tool.name));
     let function = |tool: &Tool| json!({"name": tool.name, "description": tool.about.trim(), "parameters": arguments::sent(tool)});
     offers

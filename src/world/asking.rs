@@ -3,6 +3,8 @@
 use super::{Scene, World};
 use crate::agent::event::{Answer, CallId, Event, Usage};
 use crate::agent::mcp::Offer;
+use crate::agent::roles::Role;
+use crate::agent::step::Toolset;
 use crate::definitions::{Kind, Origin};
 use crate::gate::Destination;
 use crate::tools::{self, Kit};
@@ -10,29 +12,45 @@ use crate::world::model::{ModelError, Request};
 use crate::world::projects::Projects;
 use crate::world::trim;
 use crate::world::workspace::Workspace;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 /// The tools as the model sees them: made with the first request that offers them, the same bytes with every later one.
 #[derive(Default)]
-pub struct Offers([OnceLock<Box<RawValue>>; 32]);
+pub struct Offers(Mutex<HashMap<(Kit, Taken), Arc<RawValue>>>);
+
+/// Tools that an agent does not have.
+type Taken = Vec<&'static str>;
+
+/// So many different offers are remembered.
+const OFFERS_MAX: usize = 200;
 
 impl Offers {
-    fn pick(&self, kit: Kit) -> &RawValue {
-        let bits = [
-            kit.write,
-            kit.github,
-            kit.workspaces,
-            kit.schedules,
-            kit.commands,
-        ];
-        let index = bits
-            .iter()
-            .fold(0, |index, bit| 2 * index + usize::from(*bit));
-        self.0[index].get_or_init(|| {
-            serde_json::value::to_raw_value(&tools::offered(kit)).expect("BUG: schemas serialise")
-        })
+    fn pick(&self, kit: Kit, role: Option<&Role>) -> Arc<RawValue> {
+        let names = tools::all().iter().map(|tool| tool.name);
+        let taken: Taken = names
+            .filter(|name| role.is_some_and(|role| role.forbids(name)))
+            .collect();
+        // Each change is one insertion: a panic elsewhere cannot have left it half done.
+        let mut made = (self.0.lock()).unwrap_or_else(|poisoned| poisoned.into_inner());
+        if made.len() >= OFFERS_MAX {
+            made.clear();
+        }
+        let key = (kit, taken);
+        if let Some(known) = made.get(&key) {
+            return known.clone();
+        }
+        let is_kept = |offer: &Value| {
+            let name = offer["function"]["name"].as_str();
+            name.is_none_or(|name| !key.1.contains(&name))
+        };
+        let offers: Vec<Value> = tools::offered(kit).into_iter().filter(is_kept).collect();
+        let offers = serde_json::value::to_raw_value(&offers).expect("BUG: schemas serialise");
+        let offers: Arc<RawValue> = offers.into();
+        made.insert(key, offers.clone());
+        offers
     }
 }
 
@@ -56,7 +74,10 @@ impl World {
             Ok(answer) => Event::ModelAnswered {
                 round: request.round,
                 answer: Answer {
-                    cost_micros: self.price.and_then(|price| price.cost(answer.usage)),
+                    cost_micros: self
+                        .policy
+                        .price_of(request.model)
+                        .and_then(|price| price.cost(answer.usage)),
                     ..answer
                 },
             },
@@ -80,7 +101,10 @@ impl World {
         match answered {
             Ok(answer) => Event::SummaryGiven {
                 text: answer.text,
-                cost_micros: self.price.and_then(|price| price.cost(answer.usage)),
+                cost_micros: self
+                    .policy
+                    .price_of(request.model)
+                    .and_then(|price| price.cost(answer.usage)),
                 usage: answer.usage,
                 attempts: answer.attempts,
                 error: None,
@@ -97,24 +121,22 @@ impl World {
     }
 
     /// The tools of a session's requests.
-    pub(super) async fn offered<'a>(
-        &'a self,
-        write: bool,
-        mcp: &Offer,
-        scene: &Scene,
-    ) -> Cow<'a, RawValue> {
+    pub(super) async fn offered(&self, wanted: &Toolset, scene: &Scene) -> Arc<RawValue> {
         let kit = match &scene.home {
             Some(home) => *home.notes().kit.get_or_init(|| self.kit(home, scene)).await,
             None => Kit::default(),
         };
-        let ours = self.offers.pick(Kit {
-            write,
+        let kit = Kit {
+            write: wanted.write,
+            skills: wanted.skills,
             schedules: scene.can_schedule,
             ..kit
-        });
-        match write && !mcp.tools.is_empty() {
-            true => Cow::Owned(with_theirs(ours, mcp)),
-            false => Cow::Borrowed(ours),
+        };
+        let role = wanted.role.as_deref();
+        let ours = self.offers.pick(kit, role);
+        match wanted.write && !wanted.mcp.tools.is_empty() {
+            true => with_theirs(&ours, &wanted.mcp, role).into(),
+            false => ours,
         }
     }
 
@@ -135,21 +157,26 @@ impl World {
             }
         };
         Kit {
-            write: false,
             github,
             workspaces,
-            schedules: false,
             commands: self.has_commands(home),
+            ..Kit::default()
         }
     }
 }
 
 /// Our own tools, the same bytes as without them, and behind these the tools of servers.
-fn with_theirs(ours: &RawValue, mcp: &Offer) -> Box<RawValue> {
-    let start = ours.get().trim_end_matches(']');
-    let theirs = mcp.functions().into_iter();
-    let theirs: String = theirs.map(|function| format!(",{function}")).collect();
-    RawValue::from_string(format!("{start}{theirs}]")).expect("BUG: functions are JSON")
+fn with_theirs(ours: &RawValue, mcp: &Offer, role: Option<&Role>) -> Box<RawValue> {
+    let is_kept = |offer: &Value| {
+        let name = offer["function"]["name"].as_str().unwrap_or_default();
+        !role.is_some_and(|role| role.forbids(name))
+    };
+    let theirs = mcp.functions().into_iter().filter(is_kept);
+    let theirs = theirs.map(|function| function.to_string());
+    let ours = ours.get().trim_start_matches('[').trim_end_matches(']');
+    let all = [ours.to_owned()].into_iter().chain(theirs);
+    let all: Vec<String> = all.filter(|part| !part.is_empty()).collect();
+    RawValue::from_string(format!("[{}]", all.join(","))).expect("BUG: functions are JSON")
 }
 
 impl World {

@@ -74,6 +74,10 @@ impl Loader<'_> {
             },
             bash: Vec::new(),
             page: Page::default(),
+            may_run: match definition.origin {
+                Origin::Workspace => self.trust.may_run_inline(self.workspace),
+                Origin::User | Origin::BuiltIn => Ok(()),
+            },
         };
         let chain = match definition.origin {
             Origin::Workspace => vec![definition.path.clone()],
@@ -159,6 +163,8 @@ struct Expansion<'a> {
     files: Files<'a>,
     bash: Vec<CommandExpansion>,
     page: Page,
+    /// Whether what commands run is what the owner was shown.
+    may_run: Result<(), String>,
 }
 
 impl Expansion<'_> {
@@ -205,6 +211,7 @@ impl Expansion<'_> {
 
     async fn output(&self, command: &str) -> Result<String, String> {
         let allowed = inline::read(command)?;
+        self.may_run.clone()?;
         let Loader {
             workspace, trust, ..
         } = self.loader;

@@ -12,6 +12,7 @@ use crate::tools::{self, Action, Reach};
 use crate::world::outputs::Outputs;
 use crate::world::projects::Projects;
 use crate::world::remote::Remote;
+use crate::world::trust::Glance;
 use crate::world::workspace::Workspace;
 use crate::world::{clock, journal, open_workspace, probe};
 use std::path::Path;
@@ -47,8 +48,25 @@ impl World {
                 let tree = self.tree(&session, workspace).await;
                 Event::TreeSeen { call, tree }
             }
-            (Look::Brief { known }, Ok(workspace)) => self.brief(&known, workspace),
             (Look::Mcp { known }, Ok(workspace)) => self.servers(&known, workspace).await,
+            (
+                Look::Brief {
+                    known,
+                    touched,
+                    agent,
+                },
+                Ok(workspace),
+            ) => {
+                let (known, touched, agent) = (&known, &touched[..], agent.as_str());
+                self.brief(
+                    Glance {
+                        known,
+                        touched,
+                        agent,
+                    },
+                    workspace,
+                )
+            }
             (Look::Spend { month, session }, _) => self.spend(month, &session),
             (Look::Workspaces { message, name }, _) => self.workspaces(message, name),
             // Out of a workspace that is gone.
@@ -74,7 +92,7 @@ impl World {
             },
             (Look::Mcp { .. }, Err(_)) => Event::McpSeen { offer: None },
             (Look::Tree { call }, Err(_)) => Event::TreeSeen { call, tree: None },
-            (Look::Brief { known }, Err(_)) => Event::BriefSeen {
+            (Look::Brief { known, .. }, Err(_)) => Event::BriefSeen {
                 brief: known,
                 text: String::new(),
             },
@@ -183,13 +201,13 @@ impl World {
         let Ok(workspace) = open_workspace(Path::new(&workspace.path)) else {
             return Default::default();
         };
-        let (brief, found) = self.trust.brief(&workspace);
-        (brief, brief::section(&found))
+        let (brief, found) = self.trust.first_brief(&workspace);
+        (brief, brief::section(&found, brief::OURSELVES))
     }
 
-    fn brief(&self, known: &Brief, workspace: &Workspace) -> Event {
-        let (brief, found) = self.trust.brief(workspace);
-        let text = brief::news(known, &brief, &found);
+    fn brief(&self, glance: Glance<'_>, workspace: &Workspace) -> Event {
+        let (brief, found) = self.trust.brief(workspace, glance);
+        let text = brief::news(glance.known, &brief, &found, glance.agent);
         Event::BriefSeen { brief, text }
     }
 

@@ -84,7 +84,6 @@ pub use asking::Offers;
 
 use crate::agent::event::{Call, CallId, Event, Expectation, Outcome, Status};
 use crate::agent::mask::Masks;
-use crate::agent::money::Price;
 use crate::agent::state::{Errand, ErrandWish};
 use crate::agent::step::{Effect, Look, Policy};
 use crate::doors::Channels;
@@ -114,8 +113,6 @@ use workspace::Workspace;
 /// Everything that effects need.
 pub struct World {
     pub model: Model,
-    /// What it costs, where it is known.
-    pub price: Option<Price>,
     pub store: Arc<Store>,
     pub patience: Patience,
     pub environment: Arc<Vec<(String, String)>>,
@@ -213,15 +210,14 @@ impl World {
                 round,
                 model,
                 messages,
-                write_enabled,
-                mcp,
+                tools,
             } => {
-                let tools = &self.offered(write_enabled, &mcp, &scene).await;
+                let tools = &self.offered(&tools, &scene).await;
                 let request = Request {
                     round,
                     model: &model,
                     messages: &messages,
-                    tools,
+                    tools: &tools,
                 };
                 self.ask_model(&request, &scene).await
             }
@@ -229,17 +225,16 @@ impl World {
                 round,
                 model,
                 messages,
-                write_enabled,
-                mcp,
+                tools,
                 ..
             } => {
                 // Not to be called; without them the provider's cache would not know the rest.
-                let tools = &self.offered(write_enabled, &mcp, &scene).await;
+                let tools = &self.offered(&tools, &scene).await;
                 let request = Request {
                     round,
                     model: &model,
                     messages: &messages,
-                    tools,
+                    tools: &tools,
                 };
                 self.summarise(&request, &scene).await
             }
@@ -337,6 +332,12 @@ impl World {
             ErrandWish::Cron(wish) => Event::CronAnswered {
                 answer: self.desk.act(store, &key, wish, customer, errand.at),
             },
+            ErrandWish::Agents(wish) => {
+                let place = scene.workspace.as_ref().or(scene.checkout.as_ref());
+                Event::AgentsAnswered {
+                    answer: self.trust.agents(wish, place, &self.policy.aliases),
+                }
+            }
             ErrandWish::Trust(wish) => {
                 let by = format!("{} in {}", customer.owner, customer.chat);
                 let place = scene.workspace.as_ref().or(scene.checkout.as_ref());

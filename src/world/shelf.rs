@@ -8,6 +8,7 @@ use super::workspace::{Open, Workspace, WorkspaceError, digest_of};
 use crate::definitions::front_matter::split;
 use crate::definitions::hidden;
 use crate::definitions::places::{self, Placed, Searched};
+use crate::definitions::skills::FILE;
 use crate::definitions::{Bounds, Definition, FrontMatter, Origin, Problem};
 use crate::tools::is_secret;
 use nix::dir::{Dir, Type};
@@ -34,6 +35,9 @@ type Known = HashMap<(PathBuf, String), (Stamp, Arc<Definition>)>;
 const FOLDERS_KNOWN_MAX: usize = 8;
 /// Entries of a folder that are looked at, as many times the definitions.
 const ENTRIES_A_DEFINITION: usize = 20;
+
+/// Files of a skill that are listed.
+const RESOURCES_MAX: usize = 100;
 
 /// Which state of a file was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +105,34 @@ impl Shelf {
             .open(&place, Open::Read)
             .map_err(|error| error.to_string())?;
         read(&file, self.bounds.bytes_max)
+    }
+
+    /// Files below a folder besides its [`FILE`](crate::definitions::skills::FILE), a bounded number, by their paths in it.
+    pub fn beside(&self, root: &Workspace, folder: &str) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut open = vec![(String::new(), 0)];
+        while let Some((inner, depth)) = open.pop() {
+            let entries = root
+                .open(&format!("{folder}{inner}"), Open::Folder)
+                .ok()
+                .and_then(|one| entries(one).ok());
+            for (name, kind) in entries.unwrap_or_default() {
+                let path = format!("{inner}{name}");
+                match kind {
+                    Type::Directory if depth < self.bounds.depth_max => {
+                        open.push((format!("{path}/"), depth + 1))
+                    }
+                    Type::File if path != FILE && !is_secret(&path) => names.push(path),
+                    _ => {}
+                }
+                if names.len() >= RESOURCES_MAX {
+                    names.push(format!("[and more: only {RESOURCES_MAX} are listed]"));
+                    return names;
+                }
+            }
+        }
+        names.sort();
+        names
     }
 
     fn remembered(&self, key: &(PathBuf, String), stamp: Stamp) -> Option<Arc<Definition>> {

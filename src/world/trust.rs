@@ -4,11 +4,18 @@
 //! hook that came or changed later runs only after the owner has said so again. Where anything cannot be told, nothing
 //! is trusted (invariant 12).
 
+/// What its agents are.
+mod agents;
+/// What its files say.
+mod briefing;
 /// What its files define.
 mod definitions;
 /// Hooks of a repository.
 mod hooks;
+/// What trusting it would let in.
+mod survey;
 
+pub use briefing::Glance;
 pub use hooks::{Hook, Hooks};
 
 use super::confine::rules::worktree_folders;
@@ -17,14 +24,10 @@ use super::shelf::Shelf;
 use super::store::Store;
 use super::store::trust::Trusted;
 use super::workspace::{Workspace, WorkspaceError, digest_of};
-use crate::agent::brief::{Brief, BriefFile, FoundFile, NAMES};
 use crate::agent::event::Timestamp;
 use crate::agent::mask::Masks;
-use crate::agent::mcp::clean;
-use crate::agent::trust::{Survey, TrustAnswer, TrustItem, TrustWish};
-use crate::definitions::hidden;
+use crate::agent::trust::{TrustAnswer, TrustWish};
 use crate::tools::is_secret;
-use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -61,28 +64,6 @@ pub enum HookRule {
 }
 
 impl Trust {
-    /// What the workspace's own files say, if they may say something.
-    pub fn brief(&self, workspace: &Workspace) -> (Brief, Vec<FoundFile>) {
-        let names: Vec<&str> = NAMES
-            .into_iter()
-            .filter(|name| !is_absent(workspace, name))
-            .collect();
-        // Nothing to read: nobody is asked, and no database is opened for it.
-        let trusted = !names.is_empty() && self.given(workspace).is_some();
-        let found: Vec<FoundFile> = match trusted {
-            true => names
-                .iter()
-                .map(|name| self.read(workspace, name))
-                .collect(),
-            false => Vec::new(),
-        };
-        let files = match trusted {
-            true => found.iter().map(|found| found.file.clone()).collect(),
-            false => names.iter().map(|name| unread(name)).collect(),
-        };
-        (Brief { trusted, files }, found)
-    }
-
     /// Whether hooks run in this workspace, and which.
     pub fn hooks(&self, workspace: &Workspace) -> HookRule {
         let hooks = match Hooks::of(workspace.root()) {
@@ -146,52 +127,6 @@ impl Trust {
         done.unwrap_or_else(|why| TrustAnswer::Refused { why })
     }
 
-    /// What the workspace would let in now.
-    pub fn survey(&self, workspace: &Workspace) -> Survey {
-        let (path, hooks) = (anchor(workspace), Hooks::of(workspace.root()));
-        let mut digest = Sha256::new_with_prefix(path.as_os_str().as_encoded_bytes());
-        let mut items = Vec::new();
-        for name in NAMES.into_iter().filter(|name| !is_absent(workspace, name)) {
-            let item = match text_of(workspace, name) {
-                Ok(text) => {
-                    digest.update(format!("\0{name}\0{}", digest_of(text.as_bytes())));
-                    let bytes = text.len() as u64;
-                    TrustItem::File {
-                        name: name.into(),
-                        bytes,
-                    }
-                }
-                Err(why) => TrustItem::Unreadable {
-                    name: name.into(),
-                    why,
-                },
-            };
-            items.push(item);
-        }
-        let mcp = named_servers(workspace, &mut items);
-        digest.update(format!("\0mcp\0{mcp}"));
-        match &hooks {
-            Ok(hooks) => {
-                digest.update(format!("\0hooks\0{}", hooks.digest));
-                items.extend(hooks.files.iter().map(hook_item));
-            }
-            Err(why) => items.push(TrustItem::NoHooks { why: why.clone() }),
-        }
-        let now = hooks.map(|hooks| hooks.digest).unwrap_or_default();
-        let given = self.given(workspace);
-        Survey {
-            name: path
-                .file_name()
-                .unwrap_or(path.as_os_str())
-                .to_string_lossy()
-                .into_owned(),
-            path: path.to_string_lossy().into_owned(),
-            trusted: given.is_some_and(|trusted| trusted.hooks == now && trusted.mcp == mcp),
-            items,
-            code: hex::encode_upper(digest.finalize())[..CODE_CHARS].to_owned(),
-        }
-    }
-
     fn grant(
         &self,
         workspace: &Workspace,
@@ -208,7 +143,8 @@ impl Trust {
             path: survey.path.clone(),
             made_at: made_at(Path::new(&survey.path)),
             hooks: hooks.unwrap_or_default(),
-            mcp: named_servers(workspace, &mut Vec::new()),
+            mcp: survey::named_servers(workspace, &mut Vec::new()),
+            inline: self.inline_digest(workspace),
             by: by.to_owned(),
             at,
         };
@@ -252,63 +188,6 @@ impl Trust {
             (None, _) | (_, None) => true, // the file system does not tell
         };
         same.then_some(trusted)
-    }
-
-    fn read(&self, workspace: &Workspace, name: &str) -> FoundFile {
-        let text = text_of(workspace, name);
-        let digest = text.as_ref().ok().map(|text| digest_of(text.as_bytes()));
-        FoundFile {
-            file: BriefFile {
-                name: name.to_owned(),
-                digest,
-            },
-            text: text.map(|text| self.masks.apply(hidden::removed(&text).0.into_owned())),
-        }
-    }
-}
-
-/// Adds the servers that the workspace's own file names; the digest of its bytes, empty where there is none.
-fn named_servers(workspace: &Workspace, items: &mut Vec<TrustItem>) -> String {
-    let name = WORKSPACE_FILE.to_owned();
-    if is_absent(workspace, WORKSPACE_FILE) {
-        return String::new();
-    }
-    let text = match text_of(workspace, WORKSPACE_FILE) {
-        Ok(text) => text,
-        Err(why) => {
-            items.push(TrustItem::Unreadable { name, why });
-            return String::new();
-        }
-    };
-    match parse(&text, Source::Workspace) {
-        Ok(found) => {
-            items.extend(found.servers.iter().map(|config| TrustItem::Server {
-                name: config.name.clone(),
-                what: clean(&config.shown()),
-            }));
-            let problem = |why: &String| TrustItem::Unreadable {
-                name: name.clone(),
-                why: clean(why),
-            };
-            items.extend(found.problems.iter().map(problem));
-        }
-        Err(why) => items.push(TrustItem::Unreadable { name, why }),
-    }
-    digest_of(text.as_bytes())
-}
-
-fn unread(name: &str) -> BriefFile {
-    BriefFile {
-        name: name.to_owned(),
-        digest: None,
-    }
-}
-
-fn hook_item(hook: &Hook) -> TrustItem {
-    TrustItem::Hook {
-        name: hook.name.clone(),
-        bytes: hook.bytes,
-        with_commit: hook.with_commit,
     }
 }
 

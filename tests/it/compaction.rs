@@ -101,6 +101,7 @@ fn policy() -> Policy {
         model: "m".into(),
         masks: Masks::default(),
         price: None,
+        aliases: Default::default(),
     }
 }
 

@@ -321,3 +321,57 @@ async fn the_command_line_lists_definitions_and_says_what_is_wrong_with_them() {
         (1, Some(1))
     );
 }
+
+#[test]
+fn what_trust_lets_in_is_named_and_what_runs_is_asked_about_again() {
+    let bench = bench();
+    let trust = &bench.reach.trust;
+    let survey = || trust.survey(&bench.reach.workspace);
+    let may_run = || trust.may_run_inline(&bench.reach.workspace);
+    write(
+        root(&bench),
+        ".claude/commands/status.md",
+        "Now: !`git status`",
+    );
+    write(
+        root(&bench),
+        ".claude/skills/pdf/SKILL.md",
+        "---\nname: pdf\ndescription: d\n---\nx",
+    );
+    write(root(&bench), "AGENTS.md", "tab\u{200b}s");
+    let texts = crate::support::texts();
+    let shown = |survey: &journeyman::agent::trust::Survey| {
+        let texts = texts.speaking(journeyman::agent::language::Language::English);
+        journeyman::agent::wording::trust_items(texts, survey)
+    };
+    let told = shown(&survey());
+    for line in [
+        "• commands (1): status",
+        "• skills (1): pdf",
+        "• .claude/commands/status.md runs, when it is loaded: git status; asked again",
+        "1 hidden characters, which are taken out",
+    ] {
+        assert!(told.contains(line), "{told}");
+    }
+    assert!(may_run().is_err());
+    grant(&bench);
+    assert!(survey().trusted && may_run().is_ok());
+    // Plain text may change, what runs may not.
+    write(
+        root(&bench),
+        ".claude/commands/status.md",
+        "Look: !`git status`",
+    );
+    write(root(&bench), ".claude/commands/plain.md", "Plain.");
+    assert!(survey().trusted && may_run().is_ok());
+    write(
+        root(&bench),
+        ".claude/commands/status.md",
+        "Look: !`git log`",
+    );
+    assert!(!survey().trusted);
+    assert!(may_run().expect_err("it changed").contains("/trust"));
+    grant(&bench);
+    write(root(&bench), ".github/commands/more.command.md", "!`pwd`");
+    assert!(may_run().is_err(), "what came is not what was shown");
+}

@@ -71,6 +71,7 @@ fn policy() -> Policy {
         resume: Resume::Ask,
         model: "m".into(),
         price: None,
+        aliases: Default::default(),
         masks: Masks::default(),
     }
 }

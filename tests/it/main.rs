@@ -1,5 +1,6 @@
 //! One integration binary; one file a promise to the user.
 
+mod agents;
 mod ask;
 mod carry;
 mod chats;
@@ -27,6 +28,7 @@ mod github;
 mod http;
 mod hub;
 mod init;
+mod instructions;
 mod journal;
 mod limits;
 mod loops;
@@ -46,6 +48,7 @@ mod replay;
 mod resume;
 mod serve;
 mod simulation;
+mod skills;
 mod spanish;
 mod support;
 mod terminal;

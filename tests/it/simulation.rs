@@ -22,11 +22,13 @@ use journeyman::agent::mcp::{Offer, Offered};
 use journeyman::agent::reading::together;
 use journeyman::agent::recovery;
 use journeyman::agent::replay::{Match, Today};
+use journeyman::agent::roles::{AgentAnswer, Role};
 use journeyman::agent::state::{Errand, ErrandWish, Phase, Stage, State};
 use journeyman::agent::step::{Decision, Effect, Look, Policy, Resume, step};
 use journeyman::agent::trust::TrustAnswer;
 use journeyman::agent::workspaces::is_between_rounds;
 use journeyman::agent::worktrees::{self, Made, Tree};
+use journeyman::definitions::Origin;
 use journeyman::gate::{
     self, BUILT_IN, Destination, Facts, GatePolicy, GateSettings, PathFact, Place, ProgramFact,
     Touch,
@@ -121,6 +123,8 @@ fn input() -> impl Strategy<Value = Input> {
         "/cron",
         "/cron delete 3",
         "/trust off",
+        "/agents use reader",
+        "/agents off",
         "/cron add @daily water the plants",
         "/agent-resume",
         "/agent-resume 1-2",
@@ -173,6 +177,19 @@ enum Running {
     Trees(Box<dyn Fn(usize) -> Event>),
 }
 
+/// An agent that only reads.
+fn reader() -> Role {
+    Role {
+        name: "reader".into(),
+        origin: Origin::Workspace,
+        text: "Only read.".into(),
+        tools: Some(["read_lines".to_owned()].into()),
+        without: Default::default(),
+        model: None,
+        skills: Vec::new(),
+    }
+}
+
 fn gate_policy(write_enabled: bool) -> GatePolicy {
     let names = |text: &str| text.split(' ').map(str::to_owned).collect();
     let settings = GateSettings {
@@ -196,6 +213,7 @@ static SHARED: LazyLock<[Policy; 2]> = LazyLock::new(|| {
         resume,
         model: "m".into(),
         price: None,
+        aliases: Default::default(),
         masks: Masks::default(),
     })
 });
@@ -252,7 +270,7 @@ impl Simulation {
             scheduled: (resume == Resume::Auto).then(|| Box::new(scheduled)),
             brief: Some(Brief {
                 trusted: true,
-                files: Vec::new(),
+                ..Brief::default()
             }),
             mcp: true,
             ..support::opening(OWNER)
@@ -628,7 +646,7 @@ impl Simulation {
                 Event::CallProbed { call, probe }
             }
             Look::Tree { call } => Event::TreeSeen { call, tree: None },
-            Look::Brief { known } => Event::BriefSeen {
+            Look::Brief { known, .. } => Event::BriefSeen {
                 text: format!("They changed before line {}.", self.state.seq),
                 brief: known,
             },
@@ -842,6 +860,23 @@ impl Simulation {
                     answer: match how % 2 {
                         0 => TrustAnswer::Revoked { name: "w".into() },
                         _ => TrustAnswer::Refused { why: "no".into() },
+                    },
+                }))),
+            Effect::Errand {
+                errand:
+                    Errand {
+                        wish: ErrandWish::Agents(_),
+                        ..
+                    },
+            } => self
+                .running
+                .push(Running::Trees(Box::new(|how| Event::AgentsAnswered {
+                    answer: match how % 3 {
+                        0 => AgentAnswer::Off,
+                        1 => AgentAnswer::Refused { why: "no".into() },
+                        _ => AgentAnswer::Chosen {
+                            role: Box::new(reader()),
+                        },
                     },
                 }))),
             Effect::Errand { .. } => self.running.push(Running::Trees(Box::new(|how| {
@@ -1179,6 +1214,7 @@ impl Simulation {
             resume: self.policy.resume,
             model: "m".into(),
             price: None,
+            aliases: Default::default(),
             masks: Masks::default(),
         };
         let mut today = Today::new(policy, gate_policy(false));

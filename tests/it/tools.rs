@@ -234,9 +234,7 @@ fn kit(write: bool, github: bool) -> Kit {
     Kit {
         write,
         github,
-        workspaces: false,
-        schedules: false,
-        commands: false,
+        ..Kit::default()
     }
 }
 

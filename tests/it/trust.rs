@@ -95,11 +95,9 @@ async fn what_is_trusted_is_shown_before_and_read_after() {
         "{}",
         opening.system
     );
-    assert!(
-        opening
-            .system
-            .contains("<custom-instructions source=\"repo\" file=\"AGENTS.md\">\nIndent")
-    );
+    assert!(opening.system.contains(
+        "<custom-instructions source=\"repo\" agent=\"journeyman\">\n[AGENTS.md]\nIndent"
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -232,8 +230,8 @@ fn reads_only_text_of_its_own_without_secrets() {
     bench.write(".env", "PASSWORD=hunter22hunter22");
     symlink(".env", bench.root().join("TOOLS.md")).expect("a link");
     grant(&bench);
-    let (brief, found) = bench.reach.trust.brief(&bench.reach.workspace);
-    let text = journeyman::agent::brief::section(&found);
+    let (brief, found) = bench.reach.trust.first_brief(&bench.reach.workspace);
+    let text = journeyman::agent::brief::section(&found, "journeyman");
     assert!(brief.trusted && brief.files.len() == 4, "{brief:?}");
     assert!(
         text.contains("[SOUL.md was left out: SOUL.md leads outside"),
@@ -274,9 +272,9 @@ fn a_worktree_is_trusted_with_its_repository_and_another_folder_in_its_place_is_
     bench.git(&["worktree", "add", "--quiet", &tree.to_string_lossy()]);
     let tree = Workspace::at(&tree).expect("a worktree");
     let trust = &bench.reach.trust;
-    assert!(!trust.brief(&tree).0.trusted);
+    assert!(!trust.first_brief(&tree).0.trusted);
     grant(&bench);
-    assert!(trust.brief(&tree).0.trusted);
+    assert!(trust.first_brief(&tree).0.trusted);
     // One that only says that it belongs to it does not.
     let liar = beside.path().join("liar");
     fs::create_dir(&liar).expect("a folder");
@@ -284,7 +282,7 @@ fn a_worktree_is_trusted_with_its_repository_and_another_folder_in_its_place_is_
     fs::write(liar.join("AGENTS.md"), "Obey.").expect("written");
     assert!(
         !trust
-            .brief(&Workspace::at(&liar).expect("a folder"))
+            .first_brief(&Workspace::at(&liar).expect("a folder"))
             .0
             .trusted
     );
@@ -300,13 +298,13 @@ fn a_worktree_is_trusted_with_its_repository_and_another_folder_in_its_place_is_
         OWNER,
         Default::default(),
     );
-    assert!(trust.brief(&place).0.trusted);
+    assert!(trust.first_brief(&place).0.trusted);
     fs::rename(&folder, beside.path().join("moved")).expect("moved");
     fs::create_dir(&folder).expect("a folder");
     fs::write(folder.join("AGENTS.md"), "Obey.").expect("written");
     let tells = folder.metadata().and_then(|meta| meta.created()).is_ok();
     let place = Workspace::at(&folder).expect("a folder");
-    assert_eq!(trust.brief(&place).0.trusted, !tells);
+    assert_eq!(trust.first_brief(&place).0.trusted, !tells);
 }
 
 /// The first line of the session whose prompt has the rules.

@@ -2,10 +2,11 @@
 
 use super::messages::pass_on_steering;
 use super::outbox::{say, say_progress};
-use super::{Illegal, illegal, turn};
+use super::{Illegal, illegal, trust, turn};
 use crate::agent::conversation::Worth;
 use crate::agent::event::{Call, CallId, Outcome, OutgoingKind, Probe, Status};
 use crate::agent::loops::Sight;
+use crate::agent::skills::Skills;
 use crate::agent::state::{Pending, Phase, Stage, State, Turn};
 use crate::tools::{self, Action};
 use std::borrow::Cow;
@@ -141,9 +142,17 @@ pub(super) fn finish_round(state: &mut State) {
             ("", "") => Cow::Borrowed(outcome.output.as_str()),
             (warning, reminder) => Cow::Owned(format!("{}{warning}{reminder}", outcome.output)),
         };
-        state
-            .conversation
-            .tool(call, worth(call, outcome), &content);
+        let worth = worth(&state.skills, call, outcome);
+        state.conversation.tool(call, worth, &content);
+    }
+    for (call, outcome) in results
+        .iter()
+        .filter(|(_, outcome)| outcome.status == Status::Done)
+    {
+        trust::touch(state, call, outcome);
+        if let Some(name) = tools::skill_of(call) {
+            state.skills.entry(name).or_insert_with(|| call.id.clone());
+        }
     }
     let refused = results
         .iter()
@@ -158,12 +167,15 @@ pub(super) fn finish_round(state: &mut State) {
     }
 }
 
-fn worth(call: &Call, outcome: &Outcome) -> Worth {
+fn worth(skills: &Skills, call: &Call, outcome: &Outcome) -> Worth {
+    // Loaded before, it was not loaded by this one.
+    let loads = |name: String| !skills.contains_key(&name);
     let asks = |tool: &tools::Tool| matches!(tool.action, Action::Question(_));
     match outcome.status {
         Status::Unknown => Worth::Doubt,
         Status::Denied => Worth::Word,
         Status::Done if tools::find(&call.tool).is_some_and(asks) => Worth::Answer,
+        Status::Done if tools::skill_of(call).is_some_and(loads) => Worth::Skill,
         Status::Done | Status::Failed | Status::Cancelled => Worth::Output,
     }
 }

@@ -3,8 +3,9 @@
 use super::messages::pass_on_steering;
 use super::{Illegal, illegal, spend, trust, turn};
 use crate::agent::compaction::OVERFLOWS_MAX;
-use crate::agent::conversation::Kind;
+use crate::agent::conversation::{Kind, Worth};
 use crate::agent::event::{CallId, Usage};
+use crate::agent::skills::is_kept;
 use crate::agent::state::{Phase, State};
 
 /// What follows from a request that was refused as too long: something goes, and it is tried again, a few times.
@@ -72,6 +73,24 @@ pub(super) fn compact(
     {
         return illegal(format!("no {messages} messages can be left out"));
     }
+    keep_skills(state, digest);
     pass_on_steering(state);
     Ok(())
+}
+
+/// A skill that is not before the model any more can be loaded again.
+fn keep_skills(state: &mut State, digest: &str) {
+    let State {
+        skills,
+        conversation,
+        ..
+    } = state;
+    let is_there = |call: &CallId| {
+        let result = Kind::Result {
+            call: call.clone(),
+            worth: Worth::Skill,
+        };
+        conversation.kinds().contains(&result)
+    };
+    skills.retain(|name, call| is_there(call) || is_kept(digest, name));
 }

@@ -2,12 +2,14 @@
 
 use super::errands::met;
 use super::outbox::{notice, say};
-use super::{Illegal, illegal};
-use crate::agent::brief::{Brief, Briefing};
-use crate::agent::event::OutgoingKind;
+use super::{Illegal, illegal, roles};
+use crate::agent::brief::{Brief, Briefing, TOUCHED_MAX};
+use crate::agent::event::{Call, Outcome, OutgoingKind};
 use crate::agent::state::{ErrandWish, State};
 use crate::agent::trust::TrustAnswer;
 use crate::agent::wording;
+use crate::gate::Touch;
+use crate::tools;
 
 pub(super) fn answer(state: &mut State, answer: &TrustAnswer) -> Result<(), Illegal> {
     let ErrandWish::Trust(_) = met(state)? else {
@@ -15,6 +17,9 @@ pub(super) fn answer(state: &mut State, answer: &TrustAnswer) -> Result<(), Ille
     };
     let text = wording::trust_answer(&state.texts, answer);
     say(state, OutgoingKind::Notice, text);
+    if let TrustAnswer::Revoked { .. } = answer {
+        roles::distrust(state);
+    }
     match answer {
         TrustAnswer::Trusted { .. } | TrustAnswer::Revoked { .. } => {
             state.briefing.get_or_insert_with(Briefing::default).due = true;
@@ -34,10 +39,9 @@ pub(super) fn see(state: &mut State, brief: &Brief, text: &str) -> Result<(), Il
     let Some(briefing) = state.briefing.as_mut().filter(|known| known.due) else {
         return illegal("nobody asked for the workspace's own files");
     };
-    *briefing = Briefing {
-        brief: brief.clone(),
-        due: false,
-    };
+    briefing.brief = brief.clone();
+    briefing.due = false;
+    briefing.fresh.clear();
     if !text.is_empty() {
         state.conversation.brief(text);
     }
@@ -46,11 +50,12 @@ pub(super) fn see(state: &mut State, brief: &Brief, text: &str) -> Result<(), Il
 
 /// A turn begins, in a session that may be old: the files may say something else by now.
 pub(super) fn begin_turn(state: &mut State) {
+    roles::begin_turn(state);
     let (is_first, scheduled) = (state.rounds == 0, state.opening.scheduled.is_some());
     let Some(briefing) = &mut state.briefing else {
         return;
     };
-    briefing.due |= briefing.brief.trusted && !is_first;
+    briefing.due |= briefing.brief.may_change() && !is_first;
     if is_first
         && !scheduled
         && let Some(names) = briefing.brief.withheld()
@@ -64,5 +69,31 @@ pub(super) fn forget(state: &mut State) {
     if let Some(briefing) = &mut state.briefing {
         briefing.brief = state.opening.brief.clone().unwrap_or_default();
         briefing.due = true;
+        // What applies to single files is told again when one of them is touched again.
+        briefing.touched.clear();
+        briefing.fresh.clear();
+    }
+}
+
+/// A call read or changed files: what applies to these may have to be told.
+pub(super) fn touch(state: &mut State, call: &Call, outcome: &Outcome) {
+    let Some(briefing) = state
+        .briefing
+        .as_mut()
+        .filter(|known| known.brief.is_scoped())
+    else {
+        return;
+    };
+    let declared = || (tools::find(&call.tool)?.touches)(&call.json().ok()?).ok();
+    let declared = declared()
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(Touch::into_path);
+    let changed = outcome.changes.iter().map(|change| change.path.clone());
+    for path in declared.chain(changed) {
+        if briefing.touched.len() < TOUCHED_MAX && briefing.touched.insert(path.clone()) {
+            briefing.fresh.push(path);
+            briefing.due = true;
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 use super::words::text_of;
 use super::{Kind, Wire, Worth};
+use crate::agent::skills;
 use serde::{Deserialize, Serialize};
 
 /// Of a call's arguments, in characters.
@@ -20,6 +21,9 @@ pub struct Past {
     pub notes: Option<String>,
     /// Calls since those notes, one line each.
     pub made: Vec<String>,
+    /// What skills said that were loaded, by name, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<(String, String)>,
 }
 
 /// A message of the person.
@@ -71,9 +75,15 @@ impl Past {
                 Kind::Result { call, worth } => {
                     let result = read_back(wire);
                     let asked = open.iter().find(|call| call.id == result.tool_call_id);
+                    let skill = asked.and_then(|call| skills::asked(&call.function.arguments));
                     let asked = asked.map_or_else(String::new, shown);
                     let told = result.content.unwrap_or_default();
                     match worth {
+                        Worth::Skill => {
+                            let name = skill.unwrap_or_default();
+                            self.skills.retain(|(known, _)| *known != name);
+                            self.skills.push((name, told));
+                        }
                         Worth::Output | Worth::Reference | Worth::Word => {}
                         Worth::Answer => self.said.push(Said {
                             text: format!("({asked}) {told}"),

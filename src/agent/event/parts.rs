@@ -5,6 +5,7 @@ use crate::agent::brief::Brief;
 use crate::agent::conversation::{Kind, Past};
 use crate::agent::language::Language;
 use crate::agent::plan::Plan;
+use crate::agent::roles::Role;
 use crate::gate::{Project, PushPlan};
 use crate::schedule::wish::Terms;
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,9 @@ pub struct Fork {
     pub changed: Vec<String>,
     /// The parent's turn had not ended there: it can be resumed.
     pub in_turn: bool,
+    /// The agent that the parent acted as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Box<Role>>,
 }
 
 /// The folder that a session works in.

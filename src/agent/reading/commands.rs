@@ -8,6 +8,7 @@ use crate::agent::command::{ChatCommand, looks_like_code};
 use crate::agent::event::{EndReason, Event, Inbound, Reading, Via};
 use crate::agent::loading;
 use crate::agent::money;
+use crate::agent::roles;
 use crate::agent::state::State;
 use crate::agent::step::Policy;
 use crate::agent::trust;
@@ -44,6 +45,10 @@ pub(super) fn take_command(
         }
         ChatCommand::Cron(said) => cron(state, message, said),
         ChatCommand::Trust(said) => trust(state, message, said),
+        ChatCommand::Agents(said) => Event::AgentsAsked {
+            by: by(message),
+            wish: roles::read(said),
+        },
         ChatCommand::Undo { rounds, force } => undo(state, message, rounds, force),
         ChatCommand::Redo { force } => redo(state, message, force),
         ChatCommand::New => command(message, "new", say(state, "new_thread", &[])),

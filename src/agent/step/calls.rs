@@ -7,6 +7,7 @@ use crate::agent::event::{Call, EffectClass, Event, Moment, Outcome, Probe, Stat
 use crate::agent::loops::{self, Ahead};
 use crate::agent::mcp::{self, Offered};
 use crate::agent::recovery::{self, Remedy};
+use crate::agent::skills;
 use crate::agent::state::{Pending, Stage, State, Stop, Turn};
 use crate::agent::{checkpoints, wording, workspaces};
 use crate::gate::{self, Facts, Touch, Verdict};
@@ -142,7 +143,10 @@ fn step_call(state: &State, policy: &Policy, position: usize, pending: &Pending)
                 call,
                 Outcome::new(Status::Denied, wording::refused_before(answer)),
             ),
-            None => propose(state, call, prepared),
+            None => match skills::loaded_before(state, call) {
+                Some(text) => finished(call, Outcome::done(text)),
+                None => propose(state, policy, call, prepared),
+            },
         },
         Stage::Examined(facts) => {
             let verdict = gate::judge(&policy.gate, &prepared.touches, facts);
@@ -209,7 +213,7 @@ fn prepare(
     }
     let Some(tool) = tools::find(&call.tool) else {
         return match state.mcp_tool(&call.tool) {
-            Some(offered) => prepare_theirs(call, offered),
+            Some(offered) => prepare_theirs(state, call, offered),
             None => Err(wording::unknown_tool(&call.tool)),
         };
     };
@@ -217,7 +221,10 @@ fn prepare(
         .json()
         .map_err(|error| wording::malformed_arguments(tool.name, &error))?;
     tools::validate(tool, &arguments)?;
-    let touches = (tool.touches)(&arguments)?;
+    let touches = match forbidden(state, tool.name) {
+        Some(forbidden) => vec![forbidden],
+        None => (tool.touches)(&arguments)?,
+    };
     Ok(Prepared {
         tool,
         name: tool.name.into(),
@@ -228,7 +235,7 @@ fn prepare(
 }
 
 /// The same for a tool of an MCP server.
-fn prepare_theirs(call: &Call, offered: &Offered) -> Result<Prepared, String> {
+fn prepare_theirs(state: &State, call: &Call, offered: &Offered) -> Result<Prepared, String> {
     let arguments = call
         .json()
         .map_err(|error| wording::malformed_arguments(&call.tool, &error))?;
@@ -237,12 +244,32 @@ fn prepare_theirs(call: &Call, offered: &Offered) -> Result<Prepared, String> {
         tool: &tools::MCP,
         name: offered.full_name().into(),
         class: offered.class,
-        touches: vec![Touch::Mcp(gate::McpTouch::of(offered))],
+        touches: vec![
+            forbidden(state, &offered.name)
+                .unwrap_or_else(|| Touch::Mcp(gate::McpTouch::of(offered))),
+        ],
         arguments,
     })
 }
 
-fn propose(state: &State, call: &Call, prepared: Prepared) -> Decision {
+/// All that a tool touches which the agent does not have: nothing else of the call matters, and nothing is looked up.
+fn forbidden(state: &State, tool: &str) -> Option<Touch> {
+    let role = state.role.as_ref().filter(|role| role.forbids(tool))?;
+    Some(Touch::Forbidden {
+        agent: role.name.clone(),
+        tool: tool.to_owned(),
+    })
+}
+
+fn propose(state: &State, policy: &Policy, call: &Call, prepared: Prepared) -> Decision {
+    let asks_nobody = matches!(prepared.tool.action, Action::Question(_) | Action::Plan(_));
+    if let (true, [Touch::Forbidden { .. }]) = (asks_nobody, &prepared.touches[..]) {
+        let verdict = gate::judge(&policy.gate, &prepared.touches, &Facts::default());
+        return finished(
+            call,
+            Outcome::new(Status::Denied, wording::denied(&verdict)),
+        );
+    }
     match &prepared.tool.action {
         Action::World { .. } | Action::Switch | Action::Schedule(_) => {
             Decision::Look(Look::Examine {

@@ -6,12 +6,25 @@ use crate::agent::conversation::Wire;
 use crate::agent::event::{
     Call, CommandWish, EffectClass, Event, Expectation, Media, Moment, TreeId, WorkspaceRef,
 };
-use crate::agent::mcp::Offer;
+use crate::agent::mcp;
+use crate::agent::roles::Role;
 use crate::agent::state::{Errand, ErrandWish, Outgoing};
 use crate::agent::worktrees::Tree;
 use crate::gate::Approved;
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// What of the tools a request brings along, as far as the state says; the rest depends on where the session started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Toolset {
+    /// Those that write and run.
+    pub write: bool,
+    pub skills: bool,
+    /// Who does not have all of them.
+    pub role: Option<Arc<Role>>,
+    /// Those of MCP servers.
+    pub mcp: Arc<mcp::Offer>,
+}
 
 /// An effect on the world.
 #[derive(Debug)]
@@ -20,8 +33,7 @@ pub enum Effect {
         round: u32,
         model: String,
         messages: Vec<Wire>,
-        write_enabled: bool,
-        mcp: Arc<Offer>,
+        tools: Toolset,
     },
     /// Ask the model for notes on the messages before `end`, which are to be left out.
     Summarise {
@@ -29,8 +41,7 @@ pub enum Effect {
         round: u32,
         model: String,
         messages: Vec<Wire>,
-        write_enabled: bool,
-        mcp: Arc<Offer>,
+        tools: Toolset,
     },
     RunTool {
         call: Approved<Call>,
@@ -174,6 +185,7 @@ impl Effect {
                 match errand.wish.clone() {
                     ErrandWish::Cron(wish) => Event::CronStarted { message, wish },
                     ErrandWish::Trust(wish) => Event::TrustStarted { message, wish },
+                    ErrandWish::Agents(wish) => Event::AgentsStarted { message, wish },
                 }
             }
             Effect::Stop => Event::StopAsked,

@@ -2,6 +2,12 @@
 
 use crate::agent::texts::Texts;
 use crate::agent::trust::{Survey, TrustAnswer, TrustItem};
+use crate::agent::wording::one_line;
+use crate::definitions::Kind;
+
+/// Names of definitions of one kind.
+const NAMES_MAX: usize = 40;
+const COMMAND_CHARS_MAX: usize = 200;
 
 /// What came of a wish about trust.
 pub fn trust_answer(texts: &Texts, answer: &TrustAnswer) -> String {
@@ -45,7 +51,39 @@ fn line(texts: &Texts, item: &TrustItem) -> String {
         texts.say(text, &[("name", name), ("bytes", &bytes.to_string())])
     };
     match item {
-        TrustItem::File { name, bytes } => sized("trust_file", name, *bytes),
+        TrustItem::File {
+            name,
+            bytes,
+            hidden,
+        } => {
+            let file = sized("trust_file", name, *bytes);
+            match hidden {
+                0 => file,
+                count => file + &texts.say("trust_hidden", &[("count", &count.to_string())]),
+            }
+        }
+        TrustItem::Definitions { of, names } => {
+            let count = names.len().to_string();
+            let mut shown: Vec<&str> = names.iter().take(NAMES_MAX).map(String::as_str).collect();
+            let more = format!("+{}", names.len().saturating_sub(NAMES_MAX));
+            if names.len() > NAMES_MAX {
+                shown.push(&more);
+            }
+            let values = [("count", count.as_str()), ("names", &shown.join(", "))];
+            match of {
+                Kind::Command => texts.say("trust_commands", &values),
+                Kind::Agent => texts.say("trust_agents", &values),
+                Kind::Skill => texts.say("trust_skills", &values),
+                Kind::Instructions => texts.say("trust_instructions", &values),
+            }
+        }
+        TrustItem::Inline { name, commands } => {
+            let shown = commands
+                .iter()
+                .map(|command| one_line(command, COMMAND_CHARS_MAX));
+            let shown = shown.collect::<Vec<_>>().join(" · ");
+            texts.say("trust_inline", &[("name", name), ("commands", &shown)])
+        }
         TrustItem::Unreadable { name, why } => {
             texts.say("trust_unreadable", &[("name", name), ("why", why)])
         }

@@ -9,17 +9,21 @@ use serde::Serialize;
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS trusted_workspaces (
         path TEXT PRIMARY KEY, made_at INTEGER, hooks TEXT NOT NULL, by TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;";
+/// What came later.
+const COLUMNS: [&str; 2] = ["mcp", "inline"];
 
 /// Makes the table, or makes it what it is today.
 pub(super) fn prepare(db: &Connection) -> rusqlite::Result<()> {
     db.execute_batch(SCHEMA)?;
-    let sql = "SELECT 1 FROM pragma_table_info('trusted_workspaces') WHERE name = 'mcp'";
-    match db.prepare(sql)?.exists([])? {
-        true => Ok(()),
-        false => db.execute_batch(
-            "ALTER TABLE trusted_workspaces ADD COLUMN mcp TEXT NOT NULL DEFAULT ''",
-        ),
+    for column in COLUMNS {
+        let sql = "SELECT 1 FROM pragma_table_info('trusted_workspaces') WHERE name = ?1";
+        if !db.prepare(sql)?.exists([column])? {
+            db.execute_batch(&format!(
+                "ALTER TABLE trusted_workspaces ADD COLUMN {column} TEXT NOT NULL DEFAULT ''"
+            ))?;
+        }
     }
+    Ok(())
 }
 
 /// Trust in one workspace.
@@ -34,6 +38,8 @@ pub struct Trusted {
     pub hooks: String,
     /// Digest of the workspace's own file of MCP servers; empty for none.
     pub mcp: String,
+    /// Digest of what its commands run by themselves, as it was shown; empty for nothing.
+    pub inline: String,
     /// Who said so, and where.
     pub by: String,
     pub at: Timestamp,
@@ -49,8 +55,7 @@ impl Store {
             return Ok(None);
         }
         self.owned("look up trust in", |db| {
-            let sql =
-                "SELECT path, made_at, hooks, by, at, mcp FROM trusted_workspaces WHERE path = ?1";
+            let sql = "SELECT path, made_at, hooks, by, at, mcp, inline FROM trusted_workspaces WHERE path = ?1";
             db.prepare_cached(sql)?.query_row([path], read).optional()
         })
     }
@@ -65,7 +70,7 @@ impl Store {
         }
         self.owned("list the trusted workspaces in", |db| {
             let sql =
-                "SELECT path, made_at, hooks, by, at, mcp FROM trusted_workspaces ORDER BY path";
+                "SELECT path, made_at, hooks, by, at, mcp, inline FROM trusted_workspaces ORDER BY path";
             db.prepare(sql)?.query_map([], read)?.collect()
         })
     }
@@ -77,9 +82,9 @@ impl Store {
     pub fn trust(&self, trusted: &Trusted) -> Result<(), StoreError> {
         self.mark_owned()?;
         self.durably("keep trust in", |db| {
-            let sql = "INSERT OR REPLACE INTO trusted_workspaces (path, made_at, hooks, by, at, mcp) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-            let Trusted { path, made_at, hooks, by, at, mcp } = trusted;
-            db.execute(sql, params![path, made_at, hooks, by, at.0, mcp]).map(drop)
+            let sql = "INSERT OR REPLACE INTO trusted_workspaces (path, made_at, hooks, by, at, mcp, inline) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            let Trusted { path, made_at, hooks, mcp, inline, by, at } = trusted;
+            db.execute(sql, params![path, made_at, hooks, by, at.0, mcp, inline]).map(drop)
         })
     }
 
@@ -106,5 +111,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Trusted> {
         by: row.get(3)?,
         at: Timestamp(row.get(4)?),
         mcp: row.get(5)?,
+        inline: row.get(6)?,
     })
 }

@@ -414,6 +414,7 @@ fn policy(script: &Script) -> Arc<Policy> {
             resume: Resume::Ask,
             model: "m".into(),
             price: None,
+            aliases: Default::default(),
             masks: Masks::default(),
         })
     };

@@ -43,7 +43,7 @@ impl Reality {
                 call,
             },
             Look::Tree { call } => Event::TreeSeen { call, tree: None },
-            Look::Brief { known } => Event::BriefSeen {
+            Look::Brief { known, .. } => Event::BriefSeen {
                 brief: known,
                 text: String::new(),
             },
