@@ -217,7 +217,7 @@ impl World {
                     round,
                     model: &model,
                     messages: &messages,
-                    tools: &tools,
+                    tools,
                 };
                 self.ask_model(&request, &scene).await
             }
@@ -234,7 +234,7 @@ impl World {
                     round,
                     model: &model,
                     messages: &messages,
-                    tools: &tools,
+                    tools,
                 };
                 self.summarise(&request, &scene).await
             }
