@@ -119,6 +119,7 @@ impl Place {
             projects: None,
             expect: None,
             outline: limits::built_in().outline(),
+            agent: None,
             mcp: None,
         });
         Self {

@@ -12,7 +12,7 @@ use crate::agent::limits;
 use crate::agent::loading;
 use crate::agent::media;
 use crate::agent::recovery;
-use crate::agent::roles::AgentAnswer;
+use crate::agent::roles::{self, AgentAnswer};
 use crate::agent::state::{ErrandWish, Outgoing, Stage, State};
 use crate::agent::step::{Decision, Effect, Look, Policy, step};
 use crate::agent::trust::TrustAnswer;
@@ -319,6 +319,7 @@ impl Session {
             begun_by: (self.state.turn.as_ref())
                 .filter(|turn| turn.round == 1)
                 .and_then(|turn| turn.message.clone()),
+            agent: roles::chosen(&self.state).map(str::to_owned),
             can_schedule: doors::is_served(&opening.chat) && opening.scheduled.is_none(),
             workspace: self.workspace.as_ref().ok().cloned(),
             checkout: worktrees::missing(&self.state)

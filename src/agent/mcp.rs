@@ -5,6 +5,7 @@
 
 use crate::agent::event::EffectClass;
 use crate::agent::state::State;
+use crate::definitions::hidden;
 use jsonschema::{PatternOptions, Validator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -112,11 +113,7 @@ pub fn wire_name(server: &str, tool: &str, is_taken: impl Fn(&str) -> bool) -> S
 
 /// A text of a server without characters that show nothing, control something or turn the direction around.
 pub fn clean(text: &str) -> String {
-    let is_hidden = |c: char| {
-        let invisible = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
-        invisible || c.is_control() && !matches!(c, '\n' | '\t')
-    };
-    text.chars().filter(|c| !is_hidden(*c)).collect()
+    hidden::removed(text).0.into_owned()
 }
 
 /// The schema of a tool's arguments with its texts cleaned.

@@ -103,6 +103,13 @@ pub fn name(state: &State) -> &str {
     state.role.as_ref().map_or(OURSELVES, |role| &role.name)
 }
 
+/// The agent that the person chose, for this turn, or for the next one where there is none.
+pub fn chosen(state: &State) -> Option<&str> {
+    let next = state.next_role.as_ref().filter(|_| state.turn.is_none());
+    let role = next.unwrap_or(&state.role).as_ref()?;
+    Some(&role.name)
+}
+
 /// What stands behind `/agents`.
 pub fn read(said: &str) -> AgentWish {
     let (first, rest) = said

@@ -172,8 +172,11 @@ mod tests {
             let help = Texts::parse(catalogue).unwrap().say("help", &[]);
             let words =
                 help.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ',' | ';' | '.'));
+            // What stands for a name is a word of the language.
+            let is_own = |word: &&str| !word[1..].starts_with(char::is_uppercase);
             words
                 .filter(|word| word.starts_with('/'))
+                .filter(is_own)
                 .map(str::to_owned)
                 .collect::<Vec<_>>()
         };

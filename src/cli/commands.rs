@@ -110,6 +110,7 @@ impl Place {
             own: &own,
             call: &CallId("commands-load".into()),
             caller: Caller::Terminal,
+            agent: None,
         };
         loader.load(name, arguments).await.into()
     }

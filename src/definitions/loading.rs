@@ -170,8 +170,8 @@ pub enum Caller {
 const AGENT: &str = "agent";
 
 impl Caller {
-    /// What its front matter says against it.
-    pub fn refusal(self, front: &FrontMatter) -> Option<LoadError> {
+    /// What its front matter says against it; `agent`: the one that the person chose.
+    pub fn refusal(self, front: &FrontMatter, agent: Option<&str>) -> Option<LoadError> {
         let agents = front.keys.get("agents").map(names);
         let is_off = |keys: &[&str], off| front.flag(keys) == Some(off);
         let why = match self {
@@ -184,7 +184,8 @@ impl Caller {
             }
             Caller::Person | Caller::Model => {
                 let agents = agents.filter(|agents| !agents.is_empty());
-                let agents = agents.filter(|agents| !agents.iter().any(|one| one == AGENT))?;
+                let agent = agent.unwrap_or(AGENT);
+                let agents = agents.filter(|agents| !agents.iter().any(|one| one == agent))?;
                 format!("it is for other agents: {}", agents.join(", "))
             }
         };

@@ -2,9 +2,9 @@
 
 use super::{Action, Reach, RunFuture, Tool, schema_of, text};
 use crate::agent::event::{Call, EffectClass, Outcome};
-use crate::definitions::Kind;
 use crate::definitions::arguments::Arguments;
 use crate::definitions::loading::{Caller, LoadError};
+use crate::definitions::{Definition, Kind};
 use crate::gate::{Approved, Touch};
 use crate::world::commands::Loader;
 use schemars::JsonSchema;
@@ -45,6 +45,7 @@ fn run(call: Approved<Call>, reach: Arc<Reach>) -> RunFuture {
             own: &reach.own,
             call: &id,
             caller: Caller::Model,
+            agent: reach.agent.as_deref(),
         };
         let given = Arguments::read(args.arguments.as_deref().unwrap_or_default());
         match loader.load(&args.name, &given).await {
@@ -61,7 +62,8 @@ fn run(call: Approved<Call>, reach: Arc<Reach>) -> RunFuture {
 
 fn unknown(reach: &Reach, name: &str) -> String {
     let registry = reach.trust.definitions(&reach.workspace);
-    let is_for_it = |one: &&Arc<_>| is_for_models(one);
+    let agent = reach.agent.as_deref();
+    let is_for_it = |one: &&Arc<_>| is_for_models(one, agent);
     let names = registry.of(Kind::Command).filter(is_for_it).take(NAMES_MAX);
     let names: Vec<&str> = names.map(|one| one.id.as_str()).collect();
     format!(
@@ -70,7 +72,7 @@ fn unknown(reach: &Reach, name: &str) -> String {
     )
 }
 
-/// Whether a model may load it.
-pub fn is_for_models(one: &crate::definitions::Definition) -> bool {
-    one.trusted && Caller::Model.refusal(&one.front).is_none()
+/// Whether a model may load it, as this agent.
+pub fn is_for_models(one: &Definition, agent: Option<&str>) -> bool {
+    one.trusted && Caller::Model.refusal(&one.front, agent).is_none()
 }

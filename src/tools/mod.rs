@@ -277,6 +277,8 @@ pub struct Reach {
     pub projects: Option<Arc<Projects>>,
     /// What one outline may cost.
     pub outline: outline::Limits,
+    /// The agent that the person chose.
+    pub agent: Option<String>,
     /// Servers whose tools are called; `None`: there are none here.
     pub mcp: Option<Arc<Servers>>,
 }

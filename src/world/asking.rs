@@ -184,7 +184,7 @@ impl World {
     fn has_commands(&self, home: &Workspace) -> bool {
         let registry = self.trust.definitions(home);
         let mut commands = registry.of(Kind::Command);
-        commands.any(|one| one.origin != Origin::BuiltIn && tools::is_for_models(one))
+        commands.any(|one| one.origin != Origin::BuiltIn && tools::is_for_models(one, None))
     }
 }
 

@@ -46,6 +46,8 @@ pub struct Loader<'a> {
     /// Under which processes run.
     pub call: &'a CallId,
     pub caller: Caller,
+    /// The agent that the person chose.
+    pub agent: Option<&'a str>,
 }
 
 impl Loader<'_> {
@@ -56,7 +58,7 @@ impl Loader<'_> {
     pub async fn load(&self, asked: &str, arguments: &Arguments) -> Result<Loaded, LoadError> {
         let (definition, text) = self.find(asked)?;
         let (front, body) = split(&text);
-        if let Some(refusal) = self.caller.refusal(&front) {
+        if let Some(refusal) = self.caller.refusal(&front, self.agent) {
             return Err(refusal);
         }
         let raw = trimmed(body);

@@ -189,6 +189,7 @@ impl World {
             own: self.surroundings.own.as_slice().into(),
             projects: self.projects.clone(),
             expect,
+            agent: None, // a probe loads nothing
             outline: self.outline,
             mcp: None,
         };

@@ -155,6 +155,8 @@ pub struct Scene {
     pub begun_by: Option<String>,
     /// Whether schedules can be made from here.
     pub can_schedule: bool,
+    /// The agent that the person chose.
+    pub agent: Option<String>,
     /// `None` where it cannot be opened: then nothing that needs it gets this far.
     pub workspace: Option<Workspace>,
     /// The person's folder, where the session's own worktree of it is not there yet: to be trusted, and nothing else.
@@ -381,6 +383,7 @@ impl World {
             own: self.surroundings.own.as_slice().into(),
             projects: self.projects.clone(),
             expect,
+            agent: scene.agent.clone(),
             outline: self.outline,
             mcp: Some(self.mcp.clone()),
         }))

@@ -62,6 +62,25 @@ async fn an_agent_is_listed_chosen_and_left_by_the_persons_word() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_command_for_some_agents_is_for_those() {
+    let mut rig = rig(&[says("Drawn.")]).await;
+    let command = "---\nagents: ['architect']\n---\nDraw the plan.";
+    write(&rig.workspace(), ".claude/commands/draw.md", command);
+    rig.say("/draw").await;
+    let told = notice(&mut rig).await;
+    assert!(told.contains("it is for other agents: architect"), "{told}");
+    rig.say("/agents use architect").await;
+    notice(&mut rig).await;
+    rig.say("/draw").await;
+    assert_eq!(rig.answer().await, "Drawn.");
+    let seen = newest(&rig).conversation.messages().to_vec();
+    assert!(
+        seen.iter()
+            .any(|wire| wire.get().contains("Draw the plan."))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_an_agent_does_not_have_is_neither_offered_nor_run() {
     let plan = calls(&[call("create_task_plan", json!({"steps": ["a", "b"]}))]);
     let mut rig = rig(&[

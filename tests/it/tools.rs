@@ -115,6 +115,7 @@ pub fn bench() -> Bench {
         projects: None,
         expect: None,
         outline: limits::built_in().outline(),
+        agent: None,
         mcp: None,
     });
     Bench { folder, reach }
@@ -1486,6 +1487,7 @@ async fn says_why_git_can_not_be_used() {
         projects: None,
         expect: None,
         outline: limits::built_in().outline(),
+        agent: None,
         mcp: None,
     });
     let inner = Bench {

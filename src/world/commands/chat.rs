@@ -28,7 +28,7 @@ impl World {
             (Some(place), CommandWish::Load { name, arguments }) => {
                 self.command(place, &message, name, arguments, scene).await
             }
-            (Some(place), CommandWish::List) => self.commands(place),
+            (Some(place), CommandWish::List) => self.commands(place, scene.agent.as_deref()),
             (None, _) => Loaded::Failed {
                 why: "the workspace cannot be opened".into(),
             },
@@ -51,6 +51,7 @@ impl World {
             own: &self.surroundings.own,
             call: &CallId(format!("command-{message}")),
             caller: Caller::Person,
+            agent: scene.agent.as_deref(),
         };
         match loader.load(name, &Arguments::read(arguments)).await {
             Ok(loaded) => Loaded::Text {
@@ -79,10 +80,10 @@ impl World {
         nearest.map(|(_, known)| format!("/{known}")).collect()
     }
 
-    fn commands(&self, place: &Workspace) -> Loaded {
+    fn commands(&self, place: &Workspace, agent: Option<&str>) -> Loaded {
         let registry = self.trust.definitions(place);
         let is_for_people =
-            |one: &&std::sync::Arc<Definition>| Caller::Person.refusal(&one.front).is_none();
+            |one: &&std::sync::Arc<Definition>| Caller::Person.refusal(&one.front, agent).is_none();
         let all: Vec<_> = registry.of(Kind::Command).filter(is_for_people).collect();
         Loaded::Listed {
             more: all.len().saturating_sub(LISTED_MAX),
