@@ -1,7 +1,7 @@
 //! `journeyman mcp`: which MCP servers there are, and Journeyman as one of them.
 
 /// For other agents.
-mod serving;
+pub mod serving;
 
 use super::assemble::{make_private, servers, trust};
 use super::{CliError, Exit, block_on};

@@ -27,7 +27,7 @@ mod fork;
 /// The settings, asked for and tried.
 mod init;
 /// MCP servers.
-mod mcp;
+pub mod mcp;
 /// What stands in a file.
 mod outline;
 /// Numbers that are let in by a code.

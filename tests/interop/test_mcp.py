@@ -11,19 +11,24 @@ import counterparts as c
 
 SERVERS = c.INTEROP / "node_modules/@modelcontextprotocol"
 CONFORMANCE = SERVERS / "conformance/dist/index.js"
+EXPECTED_FAILURES = pathlib.Path(__file__).parent / "mcp_expected_failures.yml"
 INSPECTOR = c.INTEROP / "node_modules/.bin/mcp-inspector"
 # As the suite of version 0.1.16 names them; the others are about OAuth, which our client does not speak.
 CLIENT_SCENARIOS = ["initialize", "tools_call", "sse-retry", "elicitation-sep1034-client-defaults"]
 
 
+def example(name: str) -> pathlib.Path:
+    built = c.BIN.parent / "examples" / name
+    if not built.exists():
+        root = pathlib.Path(__file__).parents[2]
+        subprocess.run(["cargo", "build", "--quiet", "--example", name], cwd=root, check=True)
+    return built
+
+
 @pytest.fixture(scope="module")
 def client() -> pathlib.Path:
     """Our client, connecting as the product does; it answers a form with its defaults, as a person would who agrees."""
-    built = c.BIN.parent / "examples/mcp_conformance_client"
-    if not built.exists():
-        root = pathlib.Path(__file__).parents[2]
-        subprocess.run(["cargo", "build", "--quiet", "--example", built.name], cwd=root, check=True)
-    return built
+    return example("mcp_conformance_client")
 
 
 @pytest.mark.parametrize("scenario", CLIENT_SCENARIOS)
@@ -31,6 +36,25 @@ def test_our_client_conforms(client, scenario, tmp_path):
     argv = ["node", str(CONFORMANCE), "client", "--command", str(client), "--scenario", scenario]
     ran = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0 and "OVERALL: PASSED" in ran.stdout + ran.stderr, ran.stdout + ran.stderr
+
+
+def test_our_server_conforms_but_for_what_it_does_not_offer(tmp_path):
+    """The handler of `mcp serve` over HTTP, with the suite's own tools beside its tools."""
+    port = c.free_port()
+    env = c.environment(tmp_path / "home", "")
+    argv = [str(example("mcp_conformance_server")), str(port)]
+    log = tmp_path / "server.log"
+    suite = ["node", str(CONFORMANCE), "server", "--suite", "all", "--url", f"http://127.0.0.1:{port}/mcp"]
+    suite += ["--expected-failures", str(EXPECTED_FAILURES), "--output-dir", str(tmp_path / "results")]
+    with c.program(argv, env, c.project(tmp_path / "shop"), log) as process:
+        c.wait_for("the server", lambda: process.poll() is not None or c.listens(port))
+        ran = subprocess.run(suite, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    said = ran.stdout + ran.stderr
+    assert ran.returncode == 0, said + log.read_text()
+    ran_checks = [json.loads(path.read_text()) for path in tmp_path.glob("results/*/checks.json")]
+    assert len(ran_checks) == 32, said
+    failures = [check["errorMessage"] for made in ran_checks for check in made if check["status"] == "FAILURE"]
+    assert len(failures) == 14 and all("-32601" in failure for failure in failures), failures
 
 
 def calling(id: str, tool: str, arguments: dict) -> dict:

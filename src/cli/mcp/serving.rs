@@ -47,11 +47,7 @@ impl Serve {
     pub fn run(self, settings: Settings) -> Result<Exit, CliError> {
         log_to_stderr("warn");
         let workspace = open_workspace(&self.workspace).map_err(CliError::Use)?;
-        let server = Server {
-            settings,
-            workspace,
-            asking: tokio::sync::Mutex::new(()),
-        };
+        let server = Server::new(settings, workspace);
         block_on(async {
             let service = server.serve(stdio()).await.map_err(failed)?;
             service.waiting().await.map_err(failed)?;
@@ -60,7 +56,8 @@ impl Serve {
     }
 }
 
-struct Server {
+/// What is served, whatever it is served over.
+pub struct Server {
     settings: Settings,
     workspace: Workspace,
     /// One at a time: each has the data folder for itself.
@@ -68,6 +65,14 @@ struct Server {
 }
 
 impl Server {
+    pub fn new(settings: Settings, workspace: Workspace) -> Self {
+        Self {
+            settings,
+            workspace,
+            asking: tokio::sync::Mutex::new(()),
+        }
+    }
+
     async fn ask(&self, arguments: &Value, stop: &CancellationToken) -> Result<String, CliError> {
         let text = |name: &str| arguments[name].as_str().map(str::trim);
         let message = text("message").filter(|message| !message.is_empty());
