@@ -15,14 +15,14 @@ use uuid::{Builder, Uuid};
 /// How names of clean rooms begin; a UUID follows.
 const PREFIX: &str = "lctx-";
 /// Agents that look here for MCP servers find none: no agent reaches another one, or itself again.
-const MCP_CONFIGS: [&str; 4] = [
-    MCP_CONFIG,
-    ".gemini/settings.json",
-    ".cursor/mcp.json",
-    "opencode.json",
+const MCP_CONFIGS: [(&str, &str); 4] = [
+    // Claude Code refuses one that does not say so.
+    (MCP_CONFIG, "{\"mcpServers\":{}}\n"),
+    (".gemini/settings.json", "{}\n"),
+    (".cursor/mcp.json", "{}\n"),
+    ("opencode.json", "{}\n"),
 ];
 const MCP_CONFIG: &str = ".mcp.json";
-const NO_SERVERS: &str = "{}\n";
 const PROMPT: &str = "prompt.md";
 /// Between the making of a folder and the hold on it; whoever sweeps meanwhile leaves it.
 const HELD_WITHIN: Duration = Duration::from_secs(60);
@@ -49,8 +49,8 @@ impl CleanRoom {
             folder,
             _held: held,
         };
-        for name in MCP_CONFIGS {
-            room.put(name, NO_SERVERS)?;
+        for (name, no_servers) in MCP_CONFIGS {
+            room.put(name, no_servers)?;
         }
         for (name, place) in sources {
             symlink(place, room.folder.join(name))?;

@@ -22,6 +22,7 @@ use super::{Scene, World, clock};
 use crate::agent::carry::{Carried, Carry};
 use crate::agent::event::{CallId, Event, WorkspaceRef};
 use crate::agent::worktrees::{Made, Tree, branch};
+use listing::Repository;
 use serde::Deserialize;
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -74,6 +75,13 @@ struct Site {
     checkout: PathBuf,
 }
 
+/// The person's folder and a session's worktree of it, beside each other.
+struct Sides {
+    site: Site,
+    theirs: Repository,
+    ours: Repository,
+}
+
 impl World {
     /// Makes sure that a session's worktree is there.
     pub(super) async fn make_worktree(
@@ -88,6 +96,33 @@ impl World {
             checkout: checkout.path.clone(),
             made: made.unwrap_or_else(|why| Made::Failed { why }),
         }
+    }
+
+    fn sides(
+        &self,
+        owner: &str,
+        checkout: &Path,
+        tree: &Tree,
+        processes: &Processes,
+    ) -> Result<Sides, String> {
+        let projects = self.projects.as_deref();
+        let site = Site::of(
+            projects.ok_or("there is no PROJECTS_ROOT")?,
+            owner,
+            checkout,
+        )?;
+        let here = processes.with_own(&site.folder, OUTPUT_BYTES_MAX);
+        let folder = PathBuf::from(&tree.workspace.path);
+        let there = here.at(&folder).with_own(&site.folder, OUTPUT_BYTES_MAX);
+        let theirs = Repository {
+            processes: here,
+            folder: checkout.to_owned(),
+        };
+        let ours = Repository {
+            processes: there,
+            folder,
+        };
+        Ok(Sides { site, theirs, ours })
     }
 
     /// Carries something between the person's folder and a session's worktree. `/cancel` does not stop it: half of it would be

@@ -108,7 +108,7 @@ async fn create_temp_directory_write_empty_mcp_configs_and_symlink_sources() {
     let run = desk.ask("what?").await;
     let things = desk.things.path().canonicalize().unwrap();
     let expected = format!(
-        "700\n.mcp.json {{}}\n.gemini/settings.json {{}}\n.cursor/mcp.json {{}}\nopencode.json {{}}\n{0}/my src\n{0}/README.md\ndef make(): pass\nRead me.\n",
+        "700\n.mcp.json {{\"mcpServers\":{{}}}}\n.gemini/settings.json {{}}\n.cursor/mcp.json {{}}\nopencode.json {{}}\n{0}/my src\n{0}/README.md\ndef make(): pass\nRead me.\n",
         things.display()
     );
     assert_eq!(run.out, expected, "{}", run.err);

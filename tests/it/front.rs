@@ -132,9 +132,12 @@ async fn beyond_the_bound_the_answer_is_busy_at_once() {
     let mut waiting = Vec::new();
     for _ in 0..2 {
         let mut stream = connect(address).await;
-        let head =
-            "POST /echo HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 5\r\n\r\n";
+        let head = "POST /echo HTTP/1.1\r\nhost: x\r\nconnection: close\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n";
         stream.write_all(head.as_bytes()).await.expect("written");
+        // It is inside: its body is wanted.
+        let mut wanted = [0; 25];
+        stream.read_exact(&mut wanted).await.expect("an answer");
+        assert_eq!(&wanted, b"HTTP/1.1 100 Continue\r\n\r\n");
         waiting.push(stream);
     }
     let refused = async {

@@ -4,8 +4,8 @@
 //! All or nothing: a file of which the session has another version than the person's last commit stops it, unless it already
 //! is as the person has it.
 
-use super::listing::{Name, Repository, shown};
-use super::{OUTPUT_BYTES_MAX, Site};
+use super::Sides;
+use super::listing::{Name, shown};
 use crate::agent::carry::Carried;
 use crate::agent::event::Names;
 use crate::agent::worktrees::Tree;
@@ -26,23 +26,8 @@ impl World {
         tree: &Tree,
         processes: &Processes,
     ) -> Result<Carried, String> {
-        let projects = self
-            .projects
-            .as_deref()
-            .ok_or("there is no PROJECTS_ROOT")?;
-        let site = Site::of(projects, owner, checkout)?;
-        let own = processes.with_own(&site.folder, OUTPUT_BYTES_MAX);
-        let theirs = Repository {
-            processes: &own,
-            folder: checkout,
-        };
-        let folder = Path::new(&tree.workspace.path);
-        let at_tree = own.at(folder).with_own(&site.folder, OUTPUT_BYTES_MAX);
-        let ours = Repository {
-            processes: &at_tree,
-            folder,
-        };
-        let workspace = open_workspace(folder)?;
+        let Sides { theirs, ours, .. } = self.sides(owner, checkout, tree, processes)?;
+        let workspace = open_workspace(&ours.folder)?;
         let into = self.snapshots(session, &workspace);
         let from = Snapshots::of(
             &self.data_dir,

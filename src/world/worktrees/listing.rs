@@ -25,12 +25,12 @@ pub struct Dirt {
 }
 
 /// git in one folder.
-pub struct Repository<'a> {
-    pub processes: &'a Processes,
-    pub folder: &'a Path,
+pub struct Repository {
+    pub processes: Processes,
+    pub folder: PathBuf,
 }
 
-impl Repository<'_> {
+impl Repository {
     /// # Errors
     /// What git says, in a sentence.
     pub async fn git(
@@ -55,7 +55,7 @@ impl Repository<'_> {
             .chain(variables)
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        let (processes, folder) = (self.processes, self.folder);
+        let (processes, folder) = (&self.processes, &self.folder);
         processes
             .git_with(&call, folder, args, stdin, &variables)
             .await

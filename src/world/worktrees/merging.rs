@@ -5,8 +5,8 @@
 //! that is not as the person's commit has it stops it, unless it already is what the merge makes of it: so a merge that
 //! was cut short is finished by the next one, and what came along with `/bring` is not in its own way.
 
+use super::Sides;
 use super::listing::{Entry, Name, Repository, ended_by_nul, shown};
-use super::{OUTPUT_BYTES_MAX, Site};
 use crate::agent::carry::Carried;
 use crate::agent::worktrees::Tree;
 use crate::world::World;
@@ -41,22 +41,7 @@ impl World {
         committed: bool,
         processes: &Processes,
     ) -> Result<Carried, String> {
-        let projects = self
-            .projects
-            .as_deref()
-            .ok_or("there is no PROJECTS_ROOT")?;
-        let site = Site::of(projects, owner, checkout)?;
-        let own = processes.with_own(&site.folder, OUTPUT_BYTES_MAX);
-        let theirs = Repository {
-            processes: &own,
-            folder: checkout,
-        };
-        let folder = Path::new(&tree.workspace.path);
-        let at_tree = own.at(folder).with_own(&site.folder, OUTPUT_BYTES_MAX);
-        let ours = Repository {
-            processes: &at_tree,
-            folder,
-        };
+        let Sides { site, theirs, ours } = self.sides(owner, checkout, tree, processes)?;
         let dirt = ours.dirt().await?;
         if !committed && !dirt.is_empty() {
             let files = shown(dirt.keys());
@@ -67,7 +52,7 @@ impl World {
     }
 }
 
-async fn plan(theirs: &Repository<'_>, ours: &Repository<'_>, tree: &Tree) -> Result<Plan, String> {
+async fn plan(theirs: &Repository, ours: &Repository, tree: &Tree) -> Result<Plan, String> {
     let branch_of = ["symbolic-ref", "--quiet", "--short", "HEAD"];
     let head_of = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
     let into = theirs.line(&branch_of).await;
@@ -94,7 +79,7 @@ async fn plan(theirs: &Repository<'_>, ours: &Repository<'_>, tree: &Tree) -> Re
     })
 }
 
-async fn merge(theirs: &Repository<'_>, plan: &Plan, index: &Path) -> Result<Carried, String> {
+async fn merge(theirs: &Repository, plan: &Plan, index: &Path) -> Result<Carried, String> {
     let Plan {
         into, head, tip, ..
     } = plan;
@@ -158,13 +143,13 @@ async fn merge(theirs: &Repository<'_>, plan: &Plan, index: &Path) -> Result<Car
     }
 }
 
-async fn is_ancestor(theirs: &Repository<'_>, older: &str, newer: &str) -> bool {
+async fn is_ancestor(theirs: &Repository, older: &str, newer: &str) -> bool {
     let args = ["merge-base", "--is-ancestor", older, newer];
     theirs.line(&args).await.is_ok()
 }
 
 /// A commit that has both, which no branch has yet.
-async fn join(theirs: &Repository<'_>, plan: &Plan) -> Result<Result<String, Carried>, String> {
+async fn join(theirs: &Repository, plan: &Plan) -> Result<Result<String, Carried>, String> {
     let Plan {
         into,
         head,
@@ -219,7 +204,7 @@ async fn join(theirs: &Repository<'_>, plan: &Plan) -> Result<Result<String, Car
 /// Files that the merge changes and that are not as the person's commit has them, ignored ones included; `true`: staged in one
 /// version and there in another.
 async fn candidates(
-    theirs: &Repository<'_>,
+    theirs: &Repository,
     changes: &BTreeMap<Name, (bool, Entry)>,
 ) -> Result<Vec<(Name, bool)>, String> {
     let dirt = theirs.dirt().await?;
