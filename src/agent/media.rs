@@ -144,14 +144,17 @@ pub fn shown<'a>(
     policy: &Policy,
     messages: impl Iterator<Item = &'a Inbound>,
 ) -> (Vec<(&'a str, &'a Image)>, usize) {
-    let steering = state.steering.iter().map(|words| words.images.len());
-    let there = state.conversation.pictures() + steering.sum::<usize>();
-    let room = policy.limits.images_max.saturating_sub(there);
     let image = |message: &'a Inbound| match state.got.get(&message.id)? {
         Got::File { image, .. } => Some((message.id.as_str(), image.as_ref()?)),
         Got::Words { .. } | Got::Failed { .. } => None,
     };
     let mut images: Vec<_> = messages.filter_map(image).collect();
+    if images.is_empty() {
+        return (images, 0); // most messages: the whole conversation is not looked through for them
+    }
+    let steering = state.steering.iter().map(|words| words.images.len());
+    let there = state.conversation.pictures() + steering.sum::<usize>();
+    let room = policy.limits.images_max.saturating_sub(there);
     let beyond = images.len().saturating_sub(room);
     images.truncate(room);
     (images, beyond)

@@ -121,12 +121,13 @@ fn spoken(state: &State, message: &Inbound) -> Option<Event> {
 
 /// The limit that keeps a message from starting or steering work. What answers or commands has none.
 fn limit_of<'a>(state: &State, message: &'a Inbound) -> Option<&'a TooMany> {
+    let many = message.too_many.as_ref()?;
     let starts = matches!(
         command::read(&message.text),
         Said::Command(ChatCommand::Start(_))
     );
     let is_work = starts || is_work(state, message) && state.listening().is_none();
-    message.too_many.as_ref().filter(|_| is_work)
+    is_work.then_some(many)
 }
 
 fn too_many(state: &State, many: &TooMany) -> String {
