@@ -144,7 +144,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         } => refuse(state, approval, by, reason.as_deref()),
         Event::ApprovalExpired { approval } => expire(state, approval),
         Event::Reminded => cron::remind(state),
-        Event::Cancelled { by } => cancel(state, by),
+        Event::Cancelled { by, with } => cancel(state, by, with),
         Event::UndoAsked { by, way, force } => {
             let (way, force, from) = (*way, *force, None);
             checkpoints::wish(state, by, Wish::Back { way, force, from })

@@ -92,8 +92,12 @@ pub enum Event {
     SendDue { send: u64 },
     /// Nothing more came for a while: what waited for it starts a turn.
     TogetherDue,
-    /// The owner stopped the turn.
-    Cancelled { by: By },
+    /// The owner stopped the turn, and `with` it what they had sent before that and nobody has read yet.
+    Cancelled {
+        by: By,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        with: Vec<String>,
+    },
     /// The owner wants the workspace put back, or an undo taken back.
     UndoAsked { by: By, way: Way, force: bool },
     /// The owner wants to see what the session changed.

@@ -224,6 +224,15 @@ fn by(message: &Inbound) -> By {
     }
 }
 
+/// `/cancel` in a turn. What waits behind something that is still fetched would start another one.
+fn cancelled(state: &State, message: &Inbound) -> Event {
+    let with = together::dropped(state, message).into_iter();
+    Event::Cancelled {
+        by: by(message),
+        with: with.map(|along| along.message).collect(),
+    }
+}
+
 /// `/cancel` before anything began: what waits to start a turn starts none.
 fn drop_waiting(state: &State, message: &Inbound) -> Event {
     Event::MessageTaken {

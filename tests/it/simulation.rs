@@ -967,7 +967,9 @@ impl Simulation {
                 );
                 self.open_ended.remove(call);
             }
-            Event::ApprovalGiven { by, .. } | Event::Cancelled { by } | Event::Resumed { by } => {
+            Event::ApprovalGiven { by, .. }
+            | Event::Cancelled { by, .. }
+            | Event::Resumed { by } => {
                 let from_elsewhere =
                     by.who == OTHER_CHAT && matches!(event, Event::ApprovalGiven { .. });
                 assert!(

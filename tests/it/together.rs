@@ -97,8 +97,9 @@ impl Chat {
     }
 
     pub fn decides(&mut self, at_ms: i64) -> Event {
-        let Decision::Record(event) = step(&self.state, &self.policy()) else {
-            panic!("nothing is decided");
+        let event = match step(&self.state, &self.policy()) {
+            Decision::Record(event) => event,
+            other => panic!("nothing is decided: {other:?}"),
         };
         self.happens(at_ms, (*event).clone());
         *event
@@ -205,6 +206,34 @@ async fn a_stop_takes_back_what_is_still_on_its_way() {
         assert!(with(&taken).is_empty());
         assert!(chat.last().contains("something else"));
         assert!(chat.state.fetching.is_none() && chat.state.got.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_of_a_turn_takes_back_what_is_still_on_its_way_and_what_waits_behind_it() {
+    for stop in ["/cancel", "Stop!"] {
+        let mut chat = Chat::new(0);
+        chat.says(0, "m1", "fix the login");
+        chat.decides(0);
+        chat.speaks(100, "m2");
+        chat.says(110, "m3", "and write a test");
+        chat.says(120, "m4", stop);
+        let stopped = chat.decides(120);
+        let Event::Cancelled { with, .. } = &stopped else {
+            panic!("{stopped:?}");
+        };
+        assert_eq!(*with, ["m2", "m3"]);
+        assert!(chat.state.unread.is_empty(), "{:?}", chat.state.unread);
+        let mut told = chat.state.outbox.iter();
+        assert!(told.any(|told| told.text.contains("dropped, too")));
+        // Heard later, it is nothing any more.
+        chat.is_heard(5_000, "m2", "on mobile");
+        assert!(chat.state.fetching.is_none() && chat.state.got.is_empty());
+        chat.state.outbox.clear();
+        let ended = chat.decides(5_000);
+        assert!(matches!(ended, Event::TurnEnded { .. }), "{ended:?}");
+        chat.state.outbox.clear();
+        assert!(chat.waits(), "nothing else begins");
     }
 }
 

@@ -235,13 +235,19 @@ pub(super) fn refusal(who: &str, reason: Option<&str>) -> Outcome {
     Outcome::new(Status::Denied, text)
 }
 
-pub(super) fn cancel(state: &mut State, by: &By) -> Result<(), Illegal> {
+pub(super) fn cancel(state: &mut State, by: &By, with: &[String]) -> Result<(), Illegal> {
     take_word(state, by)?;
+    for id in with {
+        unread(state, id)?;
+    }
     let turn = turn(state)?;
     turn.stop = Stop::Wanted;
     turn.halted = None;
     turn.interrupted = false;
-    notice(state, "cancelling", &[]);
+    match with {
+        [] => notice(state, "cancelling", &[]),
+        _ => notice(state, "cancelling_waiting", &[]),
+    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! What each chat command does: an event of its own, or an answer at once.
 
 use super::status::{short_status, status};
-use super::{by, command, drop_waiting, say, taken, together};
+use super::{by, cancelled, command, drop_waiting, say, taken, together};
 use crate::agent::carry::{self, Carry};
 use crate::agent::checkpoints::Way;
 use crate::agent::command::{ChatCommand, looks_like_code};
@@ -52,7 +52,7 @@ pub(super) fn take_command(
         ChatCommand::Undo { rounds, force } => undo(state, message, rounds, force),
         ChatCommand::Redo { force } => redo(state, message, force),
         ChatCommand::New => command(message, "new", say(state, "new_thread", &[])),
-        ChatCommand::Cancel if state.turn.is_some() => Event::Cancelled { by: by(message) },
+        ChatCommand::Cancel if state.turn.is_some() => cancelled(state, message),
         ChatCommand::Cancel if !together::dropped(state, message).is_empty() => {
             drop_waiting(state, message)
         }

@@ -1,6 +1,6 @@
 //! A plain message, which is no command: it starts or steers work, or it answers what is open.
 
-use super::{by, drop_waiting, say, taken, together};
+use super::{by, cancelled, drop_waiting, say, taken, together};
 use crate::agent::command::{self, Said};
 use crate::agent::event::{Along, Event, Inbound, OpenQuestion, Reading, Spoken, Via};
 use crate::agent::loading;
@@ -92,7 +92,7 @@ pub(super) fn take_plain(
         ));
     }
     match &state.turn {
-        Some(_) if is_stop_word(text) && !is_file => Some(Event::Cancelled { by: by(message) }),
+        Some(_) if is_stop_word(text) && !is_file => Some(cancelled(state, message)),
         // The turn is about to end: the message starts the next one.
         Some(Turn {
             phase: Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_),

@@ -72,10 +72,10 @@ pub fn others(state: &State, first: &Inbound) -> Vec<Along> {
 /// goes as well, or it would start work after a stop.
 pub fn dropped(state: &State, stop: &Inbound) -> Vec<Along> {
     let before = state.unread.iter().take_while(|other| other.id != stop.id);
-    let here = before.filter(|message| state.turn.is_none() && is_member(state, message));
+    let unwanted = before.filter(|message| is_member(state, message));
     let along = |message: &Inbound| Along {
         message: message.id.clone(),
         ..Along::default()
     };
-    here.map(along).collect()
+    unwanted.map(along).collect()
 }
