@@ -14,6 +14,7 @@ use journeyman::world::outputs::Outputs;
 use journeyman::world::process::{Processes, safe_environment};
 use journeyman::world::resolve;
 use journeyman::world::shelf::Shelf;
+use journeyman::world::snapshot::Snapshots;
 use journeyman::world::store::Store;
 use journeyman::world::trust::Trust;
 use journeyman::world::workspace::Workspace;
@@ -46,6 +47,7 @@ fn main() {
         .build()
         .expect("a runtime");
     outlines();
+    runtime.block_on(snapshots());
     runtime.block_on(patches());
     runtime.block_on(memory());
     runtime.block_on(searches());
@@ -53,9 +55,7 @@ fn main() {
 
 /// The median of several runs.
 fn median(mut run: impl FnMut() -> Duration) -> Duration {
-    let mut times: Vec<Duration> = (0..TIMES).map(|_| run()).collect();
-    times.sort();
-    times[TIMES / 2]
+    middle((0..TIMES).map(|_| run()).collect())
 }
 
 fn timed<T>(work: impl FnOnce() -> T) -> Duration {
@@ -91,6 +91,64 @@ struct Place {
     folder: TempDir,
     settings: Settings,
     reach: Arc<Reach>,
+}
+
+/// 50,000 files, ten of them changed: the workspace kept, beside what git takes to say what changed.
+async fn snapshots() {
+    let place = Place::new();
+    let root = place.root();
+    let path = |file: usize| root.join(format!("d{}/s{}/f{file}.txt", file % 20, file % 500));
+    for file in 0..FILES {
+        fs::create_dir_all(path(file).parent().expect("a folder")).expect("a folder");
+        fs::write(path(file), format!("{file}\n").repeat(30)).expect("a file");
+    }
+    for args in [
+        &["init", "-q"][..],
+        &["add", "--all"],
+        &[
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b.example",
+            "commit",
+            "-q",
+            "-m",
+            "many",
+        ],
+    ] {
+        git(&root, args);
+    }
+    let data = place.folder.path().join("data");
+    let policy = Arc::new(place.settings.policy().expect("a policy"));
+    let snapshots = Snapshots::of(&data, "s-1", &root, &place.reach.processes, policy);
+    snapshots.take().await.expect("a snapshot");
+    let (mut changed, mut same, mut status) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..TIMES {
+        for file in 0..10 {
+            fs::write(path(file * 31), format!("{round} {file}")).expect("a file");
+        }
+        for times in [&mut changed, &mut same] {
+            let started = Instant::now();
+            snapshots.take().await.expect("a snapshot");
+            times.push(started.elapsed());
+        }
+        status.push(timed(|| git(&root, &["status", "--short"])));
+    }
+    let [changed, same, status] = [changed, same, status].map(middle);
+    println!(
+        "snapshot of {FILES} files: {changed:.1?} with 10 changed (target 150 ms), {same:.1?} with none; git status {status:.1?}"
+    );
+}
+
+fn middle(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn git(root: &Path, args: &[&str]) {
+    let mut command = Command::new("git");
+    let status = command.args(args).current_dir(root).stdout(Stdio::null());
+    assert!(status.status().expect("git").success(), "git {args:?}");
 }
 
 impl Place {

@@ -10,6 +10,8 @@ mod languages;
 mod lines;
 /// What has a name, by a grammar.
 mod parsed;
+/// Long texts, cut.
+mod parts;
 /// As much as fits.
 mod render;
 /// What a parser is given to read.
@@ -20,6 +22,9 @@ pub use render::render;
 /// Items of one file; a generated one has more than anybody reads.
 pub const ITEMS_MAX: usize = 20_000;
 const SIGNATURE_CHARS_MAX: usize = 120;
+
+/// Asked again and again while a parser works, by each of its threads: whether it has taken too long.
+pub type Over<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// What one outline may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +58,8 @@ pub struct Item {
     pub text: String,
 }
 
-/// The outline of a text; the path only says what it is written in. `is_over` is asked again and again while a parser
-/// works, and stops it.
-pub fn outline(path: &str, text: &str, bytes_max: usize, is_over: &dyn Fn() -> bool) -> Outline {
+/// The outline of a text; the path only says what it is written in. `is_over` stops a parser.
+pub fn outline(path: &str, text: &str, bytes_max: usize, is_over: Over<'_>) -> Outline {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
     let mut notes = Vec::new();

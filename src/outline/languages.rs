@@ -15,6 +15,8 @@ pub struct Language {
     /// What its scanner must not see.
     pub care: Care,
     pub style: Style,
+    /// What stands in a file begins in the first column: a long one can be read in parts.
+    pub is_flat: bool,
 }
 
 /// Where a signature begins and ends.
@@ -47,12 +49,19 @@ impl Language {
             queries,
             care: Care::None,
             style: Style::Plain,
+            is_flat: false,
         }
     }
 
     const fn by_lines(mut self, care: Care) -> Self {
         self.care = care;
         self.style = Style::Line;
+        self
+    }
+
+    #[allow(dead_code, reason = "not without grammars")]
+    const fn flat(mut self) -> Self {
+        self.is_flat = true;
         self
     }
 
@@ -82,14 +91,16 @@ static LANGUAGES: &[Language] = &[
         tree_sitter_python::LANGUAGE,
         &[include_str!("queries/python.scm")],
     )
-    .by_lines(Care::Indents),
+    .by_lines(Care::Indents)
+    .flat(),
     #[cfg(feature = "outline-rust")]
     Language::new(
         "rust",
         &[".rs"],
         tree_sitter_rust::LANGUAGE,
         &[include_str!("queries/rust.scm")],
-    ),
+    )
+    .flat(),
     #[cfg(feature = "outline-javascript")]
     Language::new(
         "javascript",
@@ -100,7 +111,8 @@ static LANGUAGES: &[Language] = &[
             include_str!("queries/javascript_fields.scm"),
         ],
     )
-    .attributed(),
+    .attributed()
+    .flat(),
     #[cfg(feature = "outline-typescript")]
     Language::new(
         "typescript",
@@ -111,7 +123,8 @@ static LANGUAGES: &[Language] = &[
             include_str!("queries/typescript.scm"),
         ],
     )
-    .attributed(),
+    .attributed()
+    .flat(),
     #[cfg(feature = "outline-typescript")]
     Language::new(
         "tsx",
@@ -122,14 +135,16 @@ static LANGUAGES: &[Language] = &[
             include_str!("queries/typescript.scm"),
         ],
     )
-    .attributed(),
+    .attributed()
+    .flat(),
     #[cfg(feature = "outline-go")]
     Language::new(
         "go",
         &[".go"],
         tree_sitter_go::LANGUAGE,
         &[include_str!("queries/go.scm")],
-    ),
+    )
+    .flat(),
     #[cfg(feature = "outline-java")]
     Language::new(
         "java",

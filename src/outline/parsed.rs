@@ -5,9 +5,10 @@
 
 use super::languages::{Language, Style};
 use super::shown::shown;
-use super::{ITEMS_MAX, Item, SIGNATURE_CHARS_MAX, shortened};
+use super::{ITEMS_MAX, Item, Over, SIGNATURE_CHARS_MAX, parts, shortened};
 use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
+use std::thread::{self, ScopedJoinHandle};
 use tree_sitter::{
     Node, ParseOptions, Parser, QueryCursor, QueryCursorOptions, QueryMatch, StreamingIterator,
     Tree,
@@ -25,20 +26,85 @@ pub struct Parsed {
 }
 
 /// `None` where it takes too long, or would break the parser.
-pub fn items(language: &Language, text: &str, is_over: &dyn Fn() -> bool) -> Option<Parsed> {
-    let tree = parse(language, text, is_over)?;
-    let mut found = search(language, &tree, text, is_over)?;
+pub fn items(language: &Language, text: &str, is_over: Over<'_>) -> Option<Parsed> {
+    let bytes = shown(language.care, text)?;
+    let wanted = match language.is_flat {
+        true => parts::worth(text.len()),
+        false => 1,
+    };
+    let mut read = read_in_parts(language, &bytes, text, wanted, is_over)
+        .or_else(|| read(language, &bytes, text, is_over))?;
     // Outer ones first; of several matches for one thing, the one with the shortest signature.
+    let found = &mut read.found;
     found.sort_by_key(|f| (f.bytes.start, usize::MAX - f.bytes.end, f.signature.len()));
     found.dedup_by(|b, a| a.bytes == b.bytes);
     Some(Parsed {
-        items: nest(language, &found, text),
+        items: nest(language, found, text),
+        has_errors: read.has_errors,
+    })
+}
+
+/// What a parser and a query made of a text.
+struct Read {
+    found: Vec<Found>,
+    has_errors: bool,
+}
+
+fn read(language: &Language, bytes: &[u8], text: &str, is_over: Over<'_>) -> Option<Read> {
+    let tree = parse(language, bytes, is_over)?;
+    Some(Read {
+        found: search(language, &tree, text, is_over)?,
         has_errors: tree.root_node().has_error(),
     })
 }
 
-fn parse(language: &Language, text: &str, is_over: &dyn Fn() -> bool) -> Option<Tree> {
-    let bytes = shown(language.care, text)?;
+/// The same, by several threads. `None` where the text cannot be cut, or a part has errors: it may have been cut within
+/// something.
+fn read_in_parts(
+    language: &Language,
+    bytes: &[u8],
+    text: &str,
+    wanted: usize,
+    is_over: Over<'_>,
+) -> Option<Read> {
+    if wanted < 2 {
+        return None;
+    }
+    let ranges = parts::cut(text, wanted);
+    let (first, others) = ranges.split_first().filter(|(_, rest)| !rest.is_empty())?;
+    let one = |range: &Range<usize>| {
+        let part = read(
+            language,
+            &bytes[range.clone()],
+            &text[range.clone()],
+            is_over,
+        )?;
+        (!part.has_errors).then_some(part.found)
+    };
+    let parts = thread::scope(|scope| {
+        let start = |range| thread::Builder::new().spawn_scoped(scope, move || one(range));
+        let running: Vec<_> = others.iter().map(start).collect::<Result<_, _>>().ok()?;
+        let first = one(first);
+        let ended = running.into_iter().map(ScopedJoinHandle::join);
+        let others = ended.map(|found| found.ok().flatten());
+        std::iter::once(first)
+            .chain(others)
+            .collect::<Option<Vec<_>>>()
+    })?;
+    let mut found = Vec::new();
+    let mut lines = 0;
+    for (part, range) in parts.into_iter().zip(&ranges) {
+        found.extend(part.into_iter().map(|one| one.moved(range.start, lines)));
+        lines += bytes[range.clone()].iter().filter(|b| **b == b'\n').count();
+    }
+    found.truncate(ITEMS_MAX);
+    Some(Read {
+        found,
+        has_errors: false,
+    })
+}
+
+fn parse(language: &Language, bytes: &[u8], is_over: Over<'_>) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&language.grammar()).ok()?;
     let stopped = Cell::new(false);
@@ -74,12 +140,19 @@ struct Found {
     signature: Range<usize>,
 }
 
-fn search(
-    language: &Language,
-    tree: &Tree,
-    text: &str,
-    is_over: &dyn Fn() -> bool,
-) -> Option<Vec<Found>> {
+impl Found {
+    /// From a part to the whole text.
+    fn moved(self, bytes: usize, lines: usize) -> Self {
+        let shifted = |range: Range<usize>| range.start + bytes..range.end + bytes;
+        Self {
+            bytes: shifted(self.bytes),
+            lines: (self.lines.0 + lines, self.lines.1 + lines),
+            signature: shifted(self.signature),
+        }
+    }
+}
+
+fn search(language: &Language, tree: &Tree, text: &str, is_over: Over<'_>) -> Option<Vec<Found>> {
     let query = language.query()?;
     let mut cursor = QueryCursor::new();
     cursor.set_match_limit(UNFINISHED_MATCHES_MAX);
@@ -218,4 +291,142 @@ fn past_attribute(text: &str) -> &str {
         }
     }
     ""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::languages;
+    use super::*;
+
+    fn in_one(language: &Language, text: &str) -> Option<Vec<Item>> {
+        let read = read(language, text.as_bytes(), text, &|| false)?;
+        Some(nest(language, &read.found, text))
+    }
+
+    fn in_parts(language: &Language, text: &str, parts: usize) -> Option<Vec<Item>> {
+        let read = read_in_parts(language, text.as_bytes(), text, parts, &|| false)?;
+        Some(nest(language, &read.found, text))
+    }
+
+    /// What may open and close around a cut.
+    const PIECES: &[(&str, &[&str])] = &[
+        (
+            "a.rs",
+            &[
+                "fn a() {\n    b()\n}\n",
+                "\n\n",
+                "mod c {\n",
+                "}\n",
+                "r#\"\n",
+                "\"#;\n",
+                "/*\n",
+                "*/\n",
+                "/// d\n",
+                "struct E {\n    f: u8,\n}\n",
+                "const G: &str = \"\n",
+                "#[test]\n",
+                "impl E {\n",
+                "use h::{\n",
+                "};\n",
+            ],
+        ),
+        (
+            "a.py",
+            &[
+                "def a(b):\n    return b\n",
+                "\n\n",
+                "class C:\n    def d(self):\n        pass\n",
+                "\"\"\"\n",
+                "'''\n",
+                "E = [\n",
+                "]\n",
+                "@f\n",
+                "if g:\n",
+                "else:\n",
+                "    h()\n",
+                "I = 1\n",
+                "try:\n",
+                "x = \\\n",
+                "async ",
+            ],
+        ),
+        (
+            "a.ts",
+            &[
+                "function a(b: number) {\n  return b;\n}\n",
+                "\n\n",
+                "class C {\n  d() {}\n",
+                "}\n",
+                "`\n",
+                "`;\n",
+                "/*\n",
+                "*/\n",
+                "const e = (\n",
+                ");\n",
+                "interface F { g: string }\n",
+                "export default ",
+                "@h\n",
+                "else ",
+                "j\n",
+            ],
+        ),
+        (
+            "a.go",
+            &[
+                "func a() {\n\tb()\n}\n",
+                "\n\n",
+                "package c\n",
+                "type D struct {\n",
+                "}\n",
+                "`\n",
+                "/*\n",
+                "*/\n",
+                "var (\n",
+                "\te = 1\n",
+                ")\n",
+                "// f\n",
+                "const g = `\n",
+                "else {\n",
+                "if h {\n",
+            ],
+        ),
+    ];
+
+    #[test]
+    fn in_parts_it_is_what_it_is_in_one_or_nothing() {
+        let mut random = 1u64;
+        let mut next = |below: usize| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            usize::try_from(random >> 33).unwrap() % below
+        };
+        for (name, pieces) in PIECES {
+            let Some(language) = languages::of(name, "") else {
+                continue; // a build without this grammar
+            };
+            assert!(language.is_flat, "{name}");
+            let mut compared = 0;
+            for _ in 0..1_500 {
+                let count = 2 + next(12);
+                let mut text = String::new();
+                for _ in 0..count {
+                    text.push_str(pieces[next(pieces.len() * 3).saturating_sub(pieces.len() * 2)]);
+                    text.push_str(["", "\n"][next(2)]);
+                }
+                if let Some(items) = in_parts(language, &text, 2 + next(3)) {
+                    assert_eq!(Some(items), in_one(language, &text), "{text}");
+                    compared += 1;
+                }
+            }
+            assert!(compared > 50, "{name}: {compared}");
+        }
+    }
+
+    #[test]
+    fn a_cut_within_a_string_is_none() {
+        let language = languages::of("a.py", "").expect("Python");
+        let text = "A = \"\"\"\n\ndef b(): pass\n\ndef c(): pass\n\ndef d(): pass\n\n\"\"\"\n";
+        assert!(in_parts(language, text, 2).is_none());
+    }
 }
