@@ -21,6 +21,8 @@ pub mod history;
 pub mod hub;
 /// What stands in a file, pure.
 pub mod outline;
+/// Task graphs: drafted, checked, shown, pure.
+pub mod plan;
 /// When a scheduled prompt is due, pure.
 pub mod schedule;
 /// The loop.

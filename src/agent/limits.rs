@@ -6,6 +6,7 @@ use crate::agent::state::{Phase, State, Stop, Turn};
 use crate::agent::step::Policy;
 use crate::definitions::Bounds;
 use crate::outline;
+use crate::plan;
 use crate::schedule::wish::Terms;
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +144,18 @@ pub struct Limits {
     pub definition_bytes_max: u64,
     /// Folders below a place of definitions.
     pub definition_folders_max: usize,
+    /// Tasks of one plan.
+    pub plan_tasks_max: usize,
+    /// Answers of the model for the same question while a plan is drafted.
+    pub plan_attempts_max: u32,
+    /// Tasks of a plan that run at the same time.
+    pub plan_parallel_max: usize,
+    /// The schema of a command that a task may name, in bytes.
+    pub plan_schema_bytes_max: usize,
+    /// Levels of it.
+    pub plan_schema_depth_max: usize,
+    /// Schemas in it, with every `$ref` written out.
+    pub plan_subschemas_max: usize,
 }
 
 impl Limits {
@@ -152,6 +165,17 @@ impl Limits {
             count_max: self.definitions_max,
             bytes_max: self.definition_bytes_max,
             depth_max: self.definition_folders_max,
+        }
+    }
+
+    /// What a plan may cost.
+    pub fn plans(&self) -> plan::Bounds {
+        plan::Bounds {
+            tasks_max: self.plan_tasks_max,
+            attempts_max: self.plan_attempts_max,
+            schema_bytes_max: self.plan_schema_bytes_max,
+            schema_depth_max: self.plan_schema_depth_max,
+            subschemas_max: self.plan_subschemas_max,
         }
     }
 

@@ -10,7 +10,7 @@ pub mod source;
 pub mod template;
 
 /// Fills every pattern in one pass from left to right: what a value brings in is never looked at again.
-fn substitute(text: &str, values: &[(&str, &str)]) -> String {
+pub(crate) fn substitute(text: &str, values: &[(&str, &str)]) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((at, pattern, value)) = first(rest, values) {

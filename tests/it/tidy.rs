@@ -86,9 +86,16 @@ fn deciding_and_judging_have_no_clock_no_randomness_no_io_no_async() {
         "crate::session",
     ];
     let pure = |name: &str| {
-        ["agent/", "definitions/", "gate/", "schedule/", "subagent/"]
-            .iter()
-            .any(|folder| name.starts_with(folder))
+        [
+            "agent/",
+            "definitions/",
+            "gate/",
+            "plan/",
+            "schedule/",
+            "subagent/",
+        ]
+        .iter()
+        .any(|folder| name.starts_with(folder))
     };
     for source in sources().iter().filter(|source| pure(&source.name)) {
         for word in forbidden {
