@@ -179,6 +179,7 @@ impl Place {
             outline: limits::built_in().outline(),
             agent: None,
             mcp: None,
+            helpers: None,
         });
         Self {
             folder,

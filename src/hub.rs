@@ -6,6 +6,8 @@
 mod across;
 /// Sessions that wait for a yes or no.
 mod asking;
+/// Sessions that a session begins.
+mod children;
 /// What becomes of a chat whose session's journal is damaged.
 mod damaged;
 /// Journals into the database.
@@ -23,6 +25,7 @@ mod sweep;
 /// Messages of ours that did not arrive.
 mod undelivered;
 
+use crate::agent::children::{self as agent_children, Child};
 use crate::agent::command::{self, ChatCommand, Said};
 use crate::agent::event::{
     CallId, Event, Inbound, OpenQuestion, Opening, Record, Scheduled, Spoken, Via, WorkspaceRef,
@@ -111,6 +114,16 @@ impl From<WorkspaceRef> for Site {
     }
 }
 
+/// On whose word a session begins.
+enum BegunBy {
+    Person,
+    Clock(Box<Scheduled>),
+    Session {
+        child: Box<Child>,
+        language: Language,
+    },
+}
+
 /// A session that was just made: its first line is on disk, and nowhere else.
 struct Opened {
     session: String,
@@ -148,7 +161,7 @@ impl Hub {
         })?;
         let lanes = std::array::from_fn(|_| tokio::sync::Mutex::new(()));
         let (awake, tasks) = (Mutex::new(HashMap::new()), TaskTracker::new());
-        Ok(Arc::new(Self {
+        let hub = Arc::new(Self {
             surface,
             texts,
             sessions_dir,
@@ -158,7 +171,9 @@ impl Hub {
             rates: Rates::default(),
             lanes,
             tasks,
-        }))
+        });
+        hub.begin_children();
+        Ok(hub)
     }
 
     pub fn surface(&self) -> &Surface {
@@ -274,11 +289,11 @@ impl Hub {
             let _ = fs::remove_file(path.with_extension("unborn"));
             // Not where the person happens to be just now.
             let nowhere = || None;
-            let scheduled = Some(Box::new(scheduled.clone()));
+            let site = (self.workspace)(&nowhere).map_err(DeliverError::Workspace)?;
+            let begun = BegunBy::Clock(Box::new(scheduled.clone()));
             let name = session.to_owned();
             let first = Some(&message);
-            let opened =
-                self.open_session_as(name, chat, &message.from, first, &nowhere, scheduled);
+            let opened = self.open_session_as(name, chat, &message.from, first, site, begun);
             self.known(opened?)?;
         }
         let answer = self.hand_over(session, message)?;
@@ -361,8 +376,8 @@ impl Hub {
         let damaged = self.index()?;
         self.surface.world.settle_left();
         for (session, chat) in self.surface.store.unfinished()? {
-            // Others go on by `journeyman resume`.
-            if !doors::is_served(&chat) {
+            // Others go on by `journeyman resume`, children with the call that wants them.
+            if !doors::is_served(&chat) || agent_children::is_id(&session) {
                 continue;
             }
             match self.wake(&session) {
@@ -547,7 +562,9 @@ impl Hub {
     ) -> Result<Opened, DeliverError> {
         // Where nobody remembers, the settings say.
         let last = || self.surface.store.last_workspace(chat).ok().flatten();
-        self.open_session_as(clock::session_id(), chat, owner, message, &last, None)
+        let site = (self.workspace)(&last).map_err(DeliverError::Workspace)?;
+        let session = clock::session_id();
+        self.open_session_as(session, chat, owner, message, site, BegunBy::Person)
     }
 
     fn open_session_as(
@@ -556,19 +573,24 @@ impl Hub {
         chat: &str,
         owner: &str,
         message: Option<&Inbound>,
-        last: &dyn Fn() -> Option<String>,
-        scheduled: Option<Box<Scheduled>>,
+        site: Site,
+        begun: BegunBy,
     ) -> Result<Opened, DeliverError> {
-        let site = (self.workspace)(last).map_err(DeliverError::Workspace)?;
         let Site { workspace, sources } = site;
+        let (scheduled, child, spoken) = match begun {
+            BegunBy::Person => (None, None, None),
+            BegunBy::Clock(scheduled) => (Some(scheduled), None, None),
+            BegunBy::Session { child, language } => (None, Some(child), Some(language)),
+        };
         let policy = &self.surface.policy;
         let (brief, own_files) = self.surface.world.first_brief(&workspace);
-        let isolates = self.isolates(chat);
+        let isolates = self.isolates(chat) && child.is_none();
         let branch = isolates.then(|| worktrees::branch(&session));
-        let write = policy.gate.write_enabled();
+        let reads = child.as_ref().is_some_and(|child| child.only_reads());
+        let write = policy.gate.write_enabled() && !reads;
         let system = prompt::system(&workspace, branch.as_deref(), write, &own_files);
         // A schedule's prompt is whole.
-        let gathers = doors::comes_in_pieces(chat) && scheduled.is_none();
+        let gathers = doors::comes_in_pieces(chat) && scheduled.is_none() && child.is_none();
         let opening = Opening {
             together_ms: match gathers {
                 true => policy.limits.together_ms,
@@ -590,9 +612,10 @@ impl Hub {
             sources,
             scheduled,
             worktrees: isolates.then(|| session.clone()),
-            language: self.language(chat, message),
+            language: spoken.unwrap_or_else(|| self.language(chat, message)),
             welcome: self.welcomes(chat, message)?,
             fork: None,
+            child,
         };
         let path = self.path(&session);
         let (journal, first) = Journal::create(

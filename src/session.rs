@@ -5,6 +5,7 @@
 
 use crate::agent::apply::{Illegal, apply};
 use crate::agent::carry;
+use crate::agent::children;
 use crate::agent::event::{
     CallId, CheckpointTaken, Event, Inbound, Moment, Record, Restored, Timestamp,
 };
@@ -325,6 +326,9 @@ impl Session {
             checkout: worktrees::missing(&self.state)
                 .and_then(|_| open_workspace(Path::new(&self.state.checkout.path)).ok()),
             home: self.home.clone(),
+            role: self.state.role.clone(),
+            share: children::share(&self.state, &self.surface.policy),
+            opening: opening.clone(),
             cancel: self.cancel.clone(),
             show: Arc::new(move |delta| observers.shown(&opening, delta)),
         }

@@ -569,8 +569,9 @@ fn end_turn(state: &mut State, reason: EndReason, text: &str) -> Result<(), Ille
     state.last_turn = turn.spend;
     state.turn = None;
     state.last_end = Some(reason);
+    let sends = state.sends;
     say(state, OutgoingKind::Final, text.to_owned());
-    if let Some(last) = state.outbox.back_mut() {
+    if let Some(last) = state.outbox.back_mut().filter(|last| last.send > sends) {
         last.answers = began;
     }
     pass_on_steering(state);

@@ -59,6 +59,8 @@ pub fn opening(state: &State, session: String, chat: String, program: String) ->
         scheduled: None,
         welcome: false,
         fork: Some(Box::new(fork)),
+        // Whoever forks it is a person, who talks with it.
+        child: None,
         ..(**parent).clone()
     }
 }

@@ -1,5 +1,6 @@
 //! Every limit of a turn, by name and unit, and when one is reached. The numbers live in `config/limits.toml`.
 
+use crate::agent::children;
 use crate::agent::event::{Event, Timestamp};
 use crate::agent::money;
 use crate::agent::state::{Phase, State, Stop, Turn};
@@ -229,12 +230,12 @@ fn terms(state: &State) -> Terms {
 
 /// Rounds of a turn: a schedule can make them fewer.
 pub fn rounds_max(state: &State, policy: &Policy) -> u32 {
-    let all = policy.limits.rounds_max;
+    let all = children::limits(state, &policy.limits).rounds_max;
     terms(state).rounds.map_or(all, |rounds| rounds.min(all))
 }
 
 fn seconds_max(state: &State, limits: &Limits) -> u64 {
-    let all = limits.turn_seconds_max;
+    let all = children::limits(state, limits).turn_seconds_max;
     let own = terms(state).minutes;
     own.map_or(all, |minutes| (u64::from(minutes) * 60).min(all))
 }
@@ -251,7 +252,7 @@ pub fn in_money(limits: &Limits) -> bool {
 
 /// The name and the text of the limit that the turn has reached.
 pub fn reached(state: &State, policy: &Policy, turn: &Turn) -> Option<(&'static str, String)> {
-    let limits = &policy.limits;
+    let limits = &children::limits(state, &policy.limits);
     let say = |name: &'static str, max: u64, used: u64| {
         let text = state.texts.say(
             name,
@@ -308,11 +309,12 @@ fn out_of_time(state: &State, limits: &Limits, turn: &Turn) -> Timestamp {
 
 fn time_is_up(state: &State, limits: &Limits) -> String {
     let seconds_max = seconds_max(state, limits);
+    let is_child = state.opening.child.is_some();
     let max = match seconds_max {
         seconds if seconds >= 60 && seconds % 60 == 0 => format!("{} min", seconds / 60),
         seconds => format!("{seconds} s"),
     };
-    match seconds_max < limits.turn_seconds_max {
+    match seconds_max < limits.turn_seconds_max && !is_child {
         true => state.texts.say("limit_time_job", &[("max", &max)]),
         false => state.texts.say("limit_time", &[("max", &max)]),
     }

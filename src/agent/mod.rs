@@ -10,6 +10,8 @@ pub mod brief;
 pub mod carry;
 /// The workspace's earlier states.
 pub mod checkpoints;
+/// Sessions that another session begins.
+pub mod children;
 /// Chat commands.
 pub mod command;
 /// What goes when it gets too long.

@@ -1,6 +1,7 @@
 //! What is spent: tokens, and what they cost in whole millionths of a dollar. No fractions, no guesses: what has no
 //! price is counted as having none, never as free.
 
+use crate::agent::children;
 use crate::agent::event::Usage;
 use crate::agent::limits;
 use crate::agent::state::State;
@@ -220,7 +221,7 @@ pub fn line(state: &State, spend: Spend) -> String {
 ///
 /// With a limit set, nothing is asked whose cost cannot be counted.
 pub fn reached(state: &State, policy: &Policy, turn: Spend) -> Option<(&'static str, String)> {
-    let limits = &policy.limits;
+    let limits = &children::limits(state, &policy.limits);
     let of_job = limits::cents_of_job(state);
     if of_job.is_none() && !limits::in_money(limits) {
         return None;

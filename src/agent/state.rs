@@ -5,6 +5,7 @@
 use crate::agent::brief::Briefing;
 use crate::agent::carry::Carrying;
 use crate::agent::checkpoints::Checkpoints;
+use crate::agent::children;
 use crate::agent::conversation::{Conversation, Words};
 use crate::agent::deeds::Deeds;
 use crate::agent::event::{
@@ -382,7 +383,7 @@ impl State {
                 ..mcp::Known::default()
             }),
             skills: Skills::default(),
-            role: fork.and_then(|fork| fork.role.clone()).map(Arc::from),
+            role: children::role_of(opening).map(Arc::from),
             next_role: None,
             interruptions: 0,
             remind_at: None,

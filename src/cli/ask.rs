@@ -1,28 +1,32 @@
 //! `journeyman ask`: a question about sources, to an agent in a clean room. stdout is the answer and nothing else.
 
-/// Agents of others.
-mod visit;
-
-use super::assemble::always;
+use super::assemble::{always, inquiries, make_private};
 use super::chat::talk;
-use super::run::{How, work_on};
+use super::run::{How, interrupted, work_on};
 use super::{CliError, Exit, block_on, log_to_stderr};
-use crate::agent::event::WorkspaceRef;
+use crate::agent::event::CallId;
 use crate::config::Settings;
 use crate::hub::Site;
-use crate::subagent::backend::Backends;
-use crate::subagent::source::Source;
-use crate::subagent::template::{self, Template};
 use crate::world::clean_room::CleanRoom;
+use crate::world::clock;
+use crate::world::inquiries::{Placed, Said, placed, room, said};
+use crate::world::lock::{DataLock, LockError};
+use crate::world::process::safe_environment;
 use crate::world::projects::reference;
 use crate::world::remote::Hosting;
-use crate::world::sources::Library;
+use crate::world::visit::{Host, Visit};
 use clap::Args;
-use std::env;
+use std::convert::Infallible;
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use visit::Visit;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Below the data folder: where questions are answered while another process works in it.
+const BESIDE: &str = "beside";
+/// Of these, kept.
+const BESIDE_MAX: usize = 50;
 
 #[derive(Debug, Args)]
 pub struct Ask {
@@ -54,65 +58,96 @@ impl Ask {
                 "the question is empty: say what you want to know".into(),
             ));
         }
-        let sources = chosen(&settings, &self.sources)?;
-        let backends = backends(&settings.home)?;
+        let inquiries = inquiries(&settings);
+        let sources = inquiries.chosen(&self.sources).map_err(CliError::Use)?;
+        let backends = inquiries.backends().map_err(CliError::Use)?;
         let name = self.agent.as_deref().unwrap_or(&backends.default);
         let backend = backends.find(name).map_err(CliError::Use)?;
         let prompt = match self.chat {
             true => None,
-            false => {
-                let sources: Vec<Source> =
-                    sources.iter().map(|(source, _)| source.clone()).collect();
-                Some(template(&settings.home)?.prompt(&question, &sources))
-            }
+            false => Some(
+                inquiries
+                    .prompt(&question, &sources)
+                    .map_err(CliError::Use)?,
+            ),
         };
-        let room = room(&sources)?;
-        match backend {
-            None => ours(settings, &room, &sources, prompt),
-            Some(backend) => {
-                let visit = Visit::prepare(&settings, backend, room, &sources, prompt.as_deref())?;
-                block_on(async {
-                    match self.chat {
-                        true => visit.chat().await,
-                        false => visit.ask().await,
-                    }
-                })?
+        let room = room(&sources).map_err(CliError::Failed)?;
+        let Some(backend) = backend else {
+            return ours(settings, &room, &sources, prompt);
+        };
+        let host = host(&settings);
+        let places: Vec<PathBuf> = sources.into_iter().map(|(_, place)| place).collect();
+        let visit = Visit::prepare(&host, backend, room, &places, prompt.as_deref());
+        let visit = visit.map_err(CliError::Use)?;
+        block_on(async {
+            match self.chat {
+                true => talk_with(visit).await,
+                false => hear(visit, &host).await,
             }
-        }
+        })?
     }
 }
 
-fn room(sources: &[(Source, PathBuf)]) -> Result<CleanRoom, CliError> {
-    let links: Vec<(String, PathBuf)> = (sources.iter())
-        .map(|(source, place)| (source.name.clone(), place.clone()))
-        .collect();
-    CleanRoom::make(&env::temp_dir(), &links).map_err(no_room)
+/// Prints its answer.
+async fn hear(visit: Visit, host: &Host) -> Result<Exit, CliError> {
+    let (program, call) = (visit.program().to_owned(), CallId("ask".into()));
+    let stop = async {
+        interrupted().await;
+        host.cancel.cancel();
+        std::future::pending::<Infallible>().await
+    };
+    let finished = tokio::select! {
+        finished = visit.ask(&call) => finished,
+        never = stop => match never {},
+    };
+    match said(&program, host.seconds_max, &finished) {
+        Said::Answer(text) => {
+            // Whoever reads it may go away first.
+            let _ = io::stdout().write_all(text.as_bytes());
+            Ok(Exit::Done)
+        }
+        Said::Stopped => Ok(Exit::Interrupted),
+        Said::Nothing(why) => Err(CliError::Failed(why)),
+    }
 }
 
-fn no_room(error: io::Error) -> CliError {
-    CliError::Failed(format!("no clean room can be made: {error}"))
+async fn talk_with(visit: Visit) -> Result<Exit, CliError> {
+    let program = visit.program().to_owned();
+    let ended = visit.chat().await.map_err(CliError::Failed)?;
+    match ended.success() {
+        true => Ok(Exit::Done),
+        false => Err(CliError::Failed(format!("{program} ended with {ended}"))),
+    }
+}
+
+fn host(settings: &Settings) -> Host {
+    let environment = safe_environment(&settings.file.environment);
+    Host {
+        sandbox: settings.sandbox(&environment),
+        environment: Arc::new(environment),
+        seconds_max: settings.limits.ask_seconds_max,
+        bytes_max: settings.limits.answer_bytes_max,
+        cancel: CancellationToken::new(),
+    }
 }
 
 /// Our own loop, in a session that reads and does nothing else.
 fn ours(
     settings: Settings,
     room: &CleanRoom,
-    sources: &[(Source, PathBuf)],
+    sources: &[Placed],
     prompt: Option<String>,
 ) -> Result<Exit, CliError> {
     let settings = Settings {
         write_enabled: false,
         projects_root: None,
         github: Hosting::default(),
+        data_dir: free_folder(&settings.data_dir)?,
         ..settings
-    };
-    let source = |(source, place): &(Source, PathBuf)| WorkspaceRef {
-        name: source.name.clone(),
-        path: place.to_string_lossy().into_owned(),
     };
     let site = Site {
         workspace: reference(room.folder()),
-        sources: sources.iter().map(source).collect(),
+        sources: sources.iter().map(placed).collect(),
     };
     match prompt {
         Some(prompt) => work_on(&settings, always(site), prompt, How::alone()),
@@ -120,55 +155,34 @@ fn ours(
     }
 }
 
-/// The sources that were named, each once, with where they are.
-fn chosen(settings: &Settings, names: &[String]) -> Result<Vec<(Source, PathBuf)>, CliError> {
-    let library = Library::of(&settings.home);
-    let known = library.read().map_err(CliError::Use)?;
-    let mut chosen: Vec<(Source, PathBuf)> = Vec::new();
-    for name in names {
-        if chosen.iter().any(|(source, _)| source.name == *name) {
-            continue;
+/// The data folder, or where another process works in it, one below it: nobody writes what another process writes.
+fn free_folder(data_dir: &Path) -> Result<PathBuf, CliError> {
+    make_private(data_dir)?;
+    match DataLock::take(data_dir) {
+        Ok(free) => {
+            drop(free);
+            Ok(data_dir.to_owned())
         }
-        let source = known.find(name).map_err(CliError::Use)?;
-        let place = library.place(&source).map_err(CliError::Use)?;
-        chosen.push((source, place));
-    }
-    Ok(chosen)
-}
-
-fn backends(home: &Path) -> Result<Backends, CliError> {
-    let path = home.join("config/agents.json");
-    let own = match fs::read_to_string(&path) {
-        Ok(own) => Some(own),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(CliError::Use(format!("{}: {error}", path.display()))),
-    };
-    Backends::parse(own.as_deref())
-        .map_err(|why| CliError::Use(format!("{}: {why}", path.display())))
-}
-
-/// The owner's template; where there is none yet, it becomes ours.
-fn template(home: &Path) -> Result<Template, CliError> {
-    let path = home.join("config/prompt_template.md");
-    let at = |error: String| CliError::Use(format!("{}: {error}", path.display()));
-    let text = match fs::read_to_string(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            write_new(&path, template::DEFAULT).map_err(|error| at(error.to_string()))?;
-            template::DEFAULT.to_owned()
+        Err(LockError::Held { .. }) => {
+            let beside = data_dir.join(BESIDE);
+            forget_oldest(&beside);
+            Ok(beside.join(clock::session_id()))
         }
-        read => read.map_err(|error| at(error.to_string()))?,
-    };
-    Template::parse(text)
-        .map_err(|missing| CliError::Use(format!("{missing} ({})", path.display())))
+        Err(error) => Err(CliError::Failed(error.to_string())),
+    }
 }
 
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+/// Those beyond the limit go, but for what is in use.
+fn forget_oldest(beside: &Path) {
+    let entries = fs::read_dir(beside).into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    // They are named by their time.
+    folders.sort();
+    let many = (folders.len() + 1).saturating_sub(BESIDE_MAX);
+    for folder in &folders[..many] {
+        if let Ok(lock) = DataLock::take(folder) {
+            let _ = fs::remove_dir_all(folder); // or the next time
+            drop(lock);
+        }
     }
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)?;
-    file.write_all(text.as_bytes())
 }

@@ -13,6 +13,7 @@ use crate::hub::{Hub, PickWorkspace, Site};
 use crate::session::Surface;
 use crate::world::confine::Sandbox;
 use crate::world::ears::Ears;
+use crate::world::inquiries::Inquiries;
 use crate::world::lock::DataLock;
 use crate::world::mcp::Servers;
 use crate::world::media::Intake;
@@ -88,6 +89,8 @@ pub fn assemble(
         masks: policy.masks.clone(),
         trust,
         mcp: Arc::new(mcp),
+        inquiries: Arc::new(inquiries(settings)),
+        answers: (limits.ask_seconds_max, limits.answer_bytes_max),
         policy: policy.clone(),
         hosting: Arc::new(settings.github.clone()),
         projects: projects(settings).map(Arc::new),
@@ -135,6 +138,14 @@ pub fn trust(settings: &Settings, store: Arc<Store>, masks: Masks) -> Trust {
         masks,
         run_hooks: settings.file.git_hooks,
         shelf: Shelf::new(settings.home.clone(), settings.limits.definitions()),
+    }
+}
+
+/// What can be asked about, and who answers.
+pub fn inquiries(settings: &Settings) -> Inquiries {
+    Inquiries {
+        home: settings.home.clone(),
+        children: Arc::default(),
     }
 }
 

@@ -8,7 +8,8 @@ use crate::agent::event::{Call, WorkspaceRef};
 use crate::gate::judge::judge;
 use crate::gate::policy::GatePolicy;
 use crate::gate::{
-    ClonePlan, Decision, Destination, Facts, McpTouch, Pattern, Project, PushPlan, Touch, Verdict,
+    Answerer, ClonePlan, Decision, Destination, Facts, McpTouch, Pattern, Project, PushPlan, Touch,
+    Verdict,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -24,6 +25,7 @@ pub struct Approved<T> {
     workspace: Option<Destination<WorkspaceRef>>,
     clone: Option<Destination<ClonePlan>>,
     mcp: Option<Box<McpTouch>>,
+    answerer: Option<Destination<Answerer>>,
     by: Authority,
 }
 
@@ -104,6 +106,14 @@ impl<T> Approved<T> {
         known(self.clone.as_ref())
     }
 
+    /// Who may be asked about sources.
+    ///
+    /// # Errors
+    /// As [`Approved::push`].
+    pub fn answerer(&self) -> Result<&Answerer, String> {
+        known(self.answerer.as_ref())
+    }
+
     /// Which tool of an MCP server may be called; `None` for calls of ours.
     pub fn mcp(&self) -> Option<&McpTouch> {
         self.mcp.as_deref()
@@ -131,6 +141,7 @@ impl Approved<Call> {
             workspace: self.workspace,
             clone: self.clone,
             mcp: self.mcp,
+            answerer: self.answerer,
             by: self.by,
         })
     }
@@ -177,6 +188,9 @@ pub fn admit(
             .flatten(),
         clone: clones(touches).then(|| facts.clone.clone()).flatten(),
         mcp: touches.iter().find_map(called).cloned().map(Box::new),
+        answerer: asks_others(touches)
+            .then(|| facts.answerer.clone())
+            .flatten(),
         by: match verdict.decision {
             Decision::Ask => Authority::Person,
             Decision::Allow | Decision::Deny => Authority::Rules,
@@ -217,6 +231,12 @@ fn clones(touches: &[Touch]) -> bool {
     touches.iter().any(|touch| matches!(touch, Touch::Clone(_)))
 }
 
+fn asks_others(touches: &[Touch]) -> bool {
+    touches
+        .iter()
+        .any(|touch| matches!(touch, Touch::Sources(_)))
+}
+
 fn called(touch: &Touch) -> Option<&McpTouch> {
     let Touch::Mcp(mcp) = touch else { return None };
     Some(mcp)
@@ -236,7 +256,7 @@ fn runnable(touches: &[Touch], verdict: &Verdict) -> Option<Runnable> {
         Touch::Read(_) | Touch::Write(_) | Touch::RepositoryRead | Touch::RepositoryWrite => None,
         Touch::Push(_) | Touch::GitHubRead | Touch::GitHubWrite => None,
         Touch::Workspace(_) | Touch::Clone(_) | Touch::Schedule(_) | Touch::Mcp(_) => None,
-        Touch::Forbidden { .. } => None,
+        Touch::Sources(_) | Touch::Forbidden { .. } => None,
     })?;
     match (verdict.shell, verdict.commands.first()) {
         (false, Some(command)) => Some(Runnable::Argv(command.argv.clone())),

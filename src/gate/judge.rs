@@ -108,6 +108,7 @@ impl<'a> Judgement<'a> {
         let changes = match touch {
             Touch::Read(_) | Touch::RepositoryRead => false,
             Touch::GitHubRead | Touch::Workspace(_) | Touch::Forbidden { .. } => false,
+            Touch::Sources(_) => false,
             Touch::Schedule(wish) => wish.changes(),
             Touch::Write(_) | Touch::Command(_) | Touch::RepositoryWrite => true,
             Touch::Push(_) | Touch::GitHubWrite | Touch::Clone(_) | Touch::Mcp(_) => true,
@@ -135,6 +136,7 @@ impl<'a> Judgement<'a> {
             Touch::Schedule(wish) if wish.changes() => self.schedule(wish),
             Touch::Schedule(_) => {}
             Touch::Mcp(mcp) => self.mcp(mcp),
+            Touch::Sources(names) => self.sources(names),
             Touch::Forbidden { agent, tool } => self.note(
                 Decision::Deny,
                 "agent-tools",
@@ -166,6 +168,33 @@ impl<'a> Judgement<'a> {
             argv: vec![name.clone(), origin],
             program: name,
             decision,
+        });
+    }
+
+    /// A question about sources. This program answers it by reading; another one has the network, and hears what is asked.
+    fn sources(&mut self, names: &[String]) {
+        self.wants.sources = Some(names.to_vec());
+        let facts = self.facts;
+        let answerer = match &facts.answerer {
+            None => return self.unresolved("unresolved-sources", "who would answer"),
+            Some(Destination::Nowhere { .. }) => return, // nobody will be asked
+            Some(Destination::Known(answerer)) if answerer.argv.is_empty() => return,
+            Some(Destination::Known(answerer)) => answerer,
+        };
+        let text = format!(
+            "{} is another program: it hears the question, reads the sources and has the network",
+            answerer.agent
+        );
+        let fix = "the person can approve it, or name another defaultAgent in config/agents.json";
+        self.note_grantable("other-agent", text, fix);
+        self.pattern = Some(Pattern {
+            program: "ask".to_owned(),
+            subcommand: Some(answerer.agent.clone()),
+        });
+        self.commands.push(JudgedCommand {
+            argv: answerer.argv.clone(),
+            program: answerer.agent.clone(),
+            decision: Decision::Ask,
         });
     }
 

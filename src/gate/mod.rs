@@ -126,7 +126,7 @@ impl Touch {
             Touch::Command(_) | Touch::RepositoryRead | Touch::RepositoryWrite => None,
             Touch::Push(_) | Touch::GitHubRead | Touch::GitHubWrite => None,
             Touch::Workspace(_) | Touch::Clone(_) | Touch::Schedule(_) => None,
-            Touch::Mcp(_) | Touch::Forbidden { .. } => None,
+            Touch::Mcp(_) | Touch::Sources(_) | Touch::Forbidden { .. } => None,
         }
     }
 }
@@ -157,6 +157,8 @@ pub enum Touch {
     Schedule(Wish),
     /// A tool of an MCP server is called: what it does, nobody here knows.
     Mcp(McpTouch),
+    /// A question goes to whoever answers about these sources.
+    Sources(Vec<String>),
     /// A tool that the agent, by its definition, does not have.
     Forbidden {
         agent: String,
@@ -208,6 +210,7 @@ pub struct Wants {
     pub workspace: Option<String>,
     pub clone: Option<String>,
     pub schedule: Option<Wish>,
+    pub sources: Option<Vec<String>>,
 }
 
 /// What the world found. Kept in the journal, so that a verdict can be computed again from it.
@@ -234,6 +237,9 @@ pub struct Facts {
     /// Which schedule it would be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleFact>,
+    /// Who answers about sources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answerer: Option<Destination<Answerer>>,
 }
 
 /// Somewhere outside of this machine.
@@ -293,6 +299,16 @@ impl ClonePlan {
             .map(str::to_owned)
             .into()
     }
+}
+
+/// Who answers a question about sources.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answerer {
+    /// As the owner's configuration names it.
+    pub agent: String,
+    /// Its command; none where it is this program itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub argv: Vec<String>,
 }
 
 /// A project on GitHub.

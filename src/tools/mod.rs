@@ -3,17 +3,21 @@
 //! A tool says what it touches before it runs ([`Tool::touches`], pure), gets nothing but an [`Approved`] call, and
 //! reaches the outside only through its [`Reach`]. Its result is bounded text for a model. It never asks, never judges.
 
-use crate::agent::event::{Call, CallId, EffectClass, Expectation, Outcome, Status};
+use crate::agent::children::Share;
+use crate::agent::event::{Call, CallId, EffectClass, Expectation, Opening, Outcome, Status};
 use crate::agent::plan::Plan;
+use crate::agent::roles::Role;
 use crate::gate::{Approved, Touch};
 use crate::outline;
 use crate::schedule::wish::Wish;
+use crate::world::inquiries::{Asker, Inquiries};
 use crate::world::mcp::Servers;
 use crate::world::outputs::Outputs;
 use crate::world::process::Processes;
 use crate::world::projects::Projects;
 use crate::world::remote::{Hosting, Remote};
 use crate::world::trust::Trust;
+use crate::world::visit::Host;
 use crate::world::workspace::Workspace;
 use arguments::{args, schema_of};
 use serde::de::DeserializeOwned;
@@ -24,6 +28,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 // Looking.
+mod ask_sources;
 mod get_file_outline;
 mod list_files;
 mod load_skill;
@@ -91,7 +96,7 @@ pub use text::head_and_tail;
 pub use walk::is_secret;
 
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 36] = [
+static TOOLS: [Tool; 37] = [
     list_files::TOOL,
     search::TOOL,
     get_file_outline::TOOL,
@@ -105,6 +110,7 @@ static TOOLS: [Tool; 36] = [
     manage_process::TOOL,
     read_output::TOOL,
     load_skill::TOOL,
+    ask_sources::TOOL,
     git_status::TOOL,
     git_diff::TOOL,
     git_log::TOOL,
@@ -189,6 +195,8 @@ pub struct Kit {
     pub commands: bool,
     /// Skills: where there are some.
     pub skills: bool,
+    /// Sources that can be asked about.
+    pub sources: bool,
 }
 
 /// The tools that a model is offered, in the shape of OpenAI's functions.
@@ -199,6 +207,7 @@ pub fn offered(kit: Kit) -> Vec<Value> {
         .filter(|tool| kit.github || !FOR_GITHUB.contains(&tool.name))
         .filter(|tool| kit.workspaces || !FOR_WORKSPACES.contains(&tool.name))
         .filter(|tool| kit.commands || tool.name != load_command::TOOL.name)
+        .filter(|tool| kit.sources || tool.name != ask_sources::TOOL.name)
         .filter(|tool| kit.skills || !FOR_SKILLS.contains(&tool.name))
         .filter(|tool| kit.schedules || !FOR_SCHEDULES.contains(&tool.name));
     let function = |tool: &Tool| json!({"name": tool.name, "description": tool.about.trim(), "parameters": arguments::sent(tool)});
@@ -281,6 +290,28 @@ pub struct Reach {
     pub agent: Option<String>,
     /// Servers whose tools are called; `None`: there are none here.
     pub mcp: Option<Arc<Servers>>,
+    /// Who can be asked for help; `None`: nobody here.
+    pub helpers: Option<Helpers>,
+}
+
+/// Who can be asked for help, in whose name, and at which cost.
+pub struct Helpers {
+    pub inquiries: Arc<Inquiries>,
+    pub opening: Arc<Opening>,
+    pub role: Option<Arc<Role>>,
+    pub share: Share,
+    pub host: Host,
+}
+
+impl Helpers {
+    pub fn asker(&self) -> Asker<'_> {
+        Asker {
+            opening: &self.opening,
+            role: self.role.as_deref(),
+            share: self.share,
+            host: self.host.clone(),
+        }
+    }
 }
 
 impl Reach {

@@ -160,6 +160,7 @@ impl World {
             github,
             workspaces,
             commands: self.has_commands(home),
+            sources: self.inquiries.has_sources(),
             ..Kit::default()
         }
     }

@@ -192,6 +192,7 @@ impl World {
             agent: None, // a probe loads nothing
             outline: self.outline,
             mcp: None,
+            helpers: None,
         };
         let probe = probe::probe(&call, &reach).await;
         Event::CallProbed { call, probe }
@@ -244,6 +245,8 @@ impl World {
         facts.workspace = workspace.map(|name| Projects::destination(projects, name));
         let url = wants.clone.as_ref();
         facts.clone = url.map(|url| Remote::clone_plan(projects, url));
+        let sources = wants.sources.as_ref();
+        facts.answerer = sources.map(|names| self.inquiries.answerer(names));
     }
 
     fn workspaces(&self, message: String, name: Option<String>) -> Event {

@@ -9,6 +9,8 @@ mod abroad;
 mod asking;
 /// Trees of the workspace.
 mod checkpoint;
+/// Sessions that a call begins.
+pub mod children;
 /// Where another agent answers.
 pub mod clean_room;
 /// Time and fresh names.
@@ -23,6 +25,8 @@ pub mod ears;
 mod git_guard;
 /// GitHub's API.
 pub mod github;
+/// Questions about sources.
+pub mod inquiries;
 /// The truth, on disk.
 pub mod journal;
 /// Between fork and exec.
@@ -75,6 +79,8 @@ pub mod store;
 pub mod trim;
 /// What a trusted workspace may let in.
 pub mod trust;
+/// Agents of others.
+pub mod visit;
 /// The one file opening.
 pub mod workspace;
 /// Beside the person's folders.
@@ -82,13 +88,15 @@ pub mod worktrees;
 
 pub use asking::Offers;
 
-use crate::agent::event::{Call, CallId, Event, Expectation, Outcome, Status};
+use crate::agent::children::Share;
+use crate::agent::event::{Call, CallId, Event, Expectation, Opening, Outcome, Status};
 use crate::agent::mask::Masks;
+use crate::agent::roles::Role;
 use crate::agent::state::{Errand, ErrandWish};
 use crate::agent::step::{Effect, Look, Policy};
 use crate::doors::Channels;
 use crate::gate::{Approved, GatePolicy};
-use crate::tools::{self, Action, Reach, WishFn};
+use crate::tools::{self, Action, Helpers, Reach, WishFn};
 use confine::Sandbox;
 use media::Intake;
 use model::{Delta, Model, Patience, Request};
@@ -108,6 +116,7 @@ use std::time::Instant;
 use store::Store;
 use tokio_util::sync::CancellationToken;
 use trust::Trust;
+use visit::Host;
 use workspace::Workspace;
 
 /// Everything that effects need.
@@ -135,6 +144,10 @@ pub struct World {
     pub desk: Desk,
     pub trust: Trust,
     pub mcp: Arc<mcp::Servers>,
+    /// What can be asked about, and who answers.
+    pub inquiries: Arc<inquiries::Inquiries>,
+    /// What an agent of others may take for an answer, in seconds, and what is kept of it at each end, in bytes.
+    pub answers: (u64, u64),
     /// Who works in a git worktree of their own.
     pub worktrees: worktrees::Habits,
     /// The wire form of the tools, for reading only and for all.
@@ -163,6 +176,10 @@ pub struct Scene {
     pub checkout: Option<Workspace>,
     /// Where the session started: what it is offered depends on that, and stays what it is when it goes elsewhere.
     pub home: Option<Workspace>,
+    /// The session's first line, what it acts as, and what a child of it may spend.
+    pub opening: Arc<Opening>,
+    pub role: Option<Arc<Role>>,
+    pub share: Share,
     /// Ends what runs, when the person says stop.
     pub cancel: CancellationToken,
     pub show: Arc<dyn Fn(Delta) + Send + Sync>,
@@ -386,7 +403,26 @@ impl World {
             agent: scene.agent.clone(),
             outline: self.outline,
             mcp: Some(self.mcp.clone()),
+            helpers: Some(self.helpers(scene)),
         }))
+    }
+
+    /// Who can be asked for help from here, and in whose name.
+    fn helpers(&self, scene: &Scene) -> Helpers {
+        let (seconds_max, bytes_max) = self.answers;
+        Helpers {
+            inquiries: self.inquiries.clone(),
+            opening: scene.opening.clone(),
+            role: scene.role.clone(),
+            share: scene.share,
+            host: Host {
+                environment: self.environment.clone(),
+                sandbox: self.sandbox.clone(),
+                seconds_max,
+                bytes_max,
+                cancel: scene.cancel.clone(),
+            },
+        }
     }
 
     fn finished(&self, call: CallId, outcome: Outcome, scene: &Scene) -> Event {

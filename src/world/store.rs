@@ -174,8 +174,8 @@ impl Store {
 
     /// The session that a chat's next message belongs to: the one that was written to last, by count and not by clock.
     pub fn active_session(&self, chat: &str) -> Result<Option<String>, StoreError> {
-        let sql = "SELECT id, closed FROM sessions WHERE chat = ?1 AND NOT (id LIKE 'cron-%' AND last_order = 0) ORDER BY last_order DESC, updated_at DESC, id DESC LIMIT 1";
-        // One that the clock started takes no messages before the person wrote to it (order 0).
+        let sql = "SELECT id, closed FROM sessions WHERE chat = ?1 AND NOT (id LIKE 'cron-%' AND last_order = 0) AND id NOT LIKE 'child-%' ORDER BY last_order DESC, updated_at DESC, id DESC LIMIT 1";
+        // One that the clock started takes no messages before the person wrote to it (order 0); a child never does.
         // The last one only: after /new no older session comes back by itself.
         let last: Option<(String, bool)> = self.with("look up the active session in", |db| {
             db.prepare_cached(sql)?
@@ -300,7 +300,7 @@ impl Store {
     /// Where the chat's last session worked last.
     pub fn last_workspace(&self, chat: &str) -> Result<Option<String>, StoreError> {
         self.with("look up a workspace in", |db| {
-            let sql = "SELECT workspace FROM sessions WHERE chat = ?1 AND last_order > 0 ORDER BY last_order DESC LIMIT 1";
+            let sql = "SELECT workspace FROM sessions WHERE chat = ?1 AND last_order > 0 AND id NOT LIKE 'child-%' ORDER BY last_order DESC LIMIT 1";
             db.prepare_cached(sql)?
                 .query_row([chat], |row| row.get(0))
                 .optional()
@@ -313,7 +313,7 @@ impl Store {
     /// [`StoreError`].
     pub fn knows(&self, chat: &str) -> Result<bool, StoreError> {
         self.with("look up a chat in", |db| {
-            db.prepare_cached("SELECT 1 FROM sessions WHERE chat = ?1 AND id NOT LIKE 'cron-%'")?
+            db.prepare_cached("SELECT 1 FROM sessions WHERE chat = ?1 AND id NOT LIKE 'cron-%' AND id NOT LIKE 'child-%'")?
                 .exists([chat])
         })
     }
@@ -677,7 +677,7 @@ fn project_record(db: &Connection, record: &Record, state: &State) -> rusqlite::
 
 fn project_session(db: &Connection, state: &State, bytes: u64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO sessions (id, chat, workspace, objective, status, rounds, started_at, updated_at, last_order, closed, due_at, bytes, unfinished, question, asked_in, interruptions, held, language)
-         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, CASE WHEN ?1 LIKE 'cron-%' THEN 0 ELSE 1 + (SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?2) END, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+         VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6, CASE WHEN ?1 LIKE 'cron-%' OR ?1 LIKE 'child-%' THEN 0 ELSE 1 + (SELECT coalesce(max(last_order), 0) FROM sessions WHERE chat = ?2) END, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
          ON CONFLICT (id) DO UPDATE SET workspace = ?3, status = ?4, rounds = ?5, updated_at = ?6, closed = ?7, due_at = ?8, bytes = ?9, unfinished = ?10, question = ?11, asked_in = ?12, interruptions = ?13, held = ?14";
     let opening = &state.opening;
     let asked = state.question().map(|(_, question)| question);

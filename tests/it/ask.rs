@@ -16,21 +16,21 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 /// A program, sources for it to be asked about, and a folder for temporary files that can be looked into.
-struct Desk {
-    program: Program,
-    temp: TempDir,
-    things: TempDir,
+pub struct Desk {
+    pub program: Program,
+    pub temp: TempDir,
+    pub things: TempDir,
 }
 
 impl Desk {
     /// The default agent runs this script to answer; it gets the path of the prompt and of the MCP configuration.
-    async fn with(script: &str) -> Self {
+    pub async fn with(script: &str) -> Self {
         let desk = Self::of(Program::new("")).await;
         desk.agent("claude-code", script);
         desk
     }
 
-    async fn of(program: Program) -> Self {
+    pub async fn of(program: Program) -> Self {
         let desk = Self {
             program,
             temp: tempfile::tempdir().unwrap(),
@@ -48,7 +48,7 @@ impl Desk {
         desk
     }
 
-    fn agent(&self, name: &str, script: &str) {
+    pub fn agent(&self, name: &str, script: &str) {
         let quoted = format!("'{}'", script.replace('\'', r"'\''"));
         let agents = json!({"defaultAgent": name, "agents": {name: {
             "ask": format!("sh -c {quoted} agent {{prompt_file}} --mcp-config {{mcp_config}}"),
@@ -57,22 +57,22 @@ impl Desk {
         self.program.config("agents.json", &agents.to_string());
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = self.program.command(args);
         command.env("TMPDIR", self.temp.path());
         command
     }
 
-    async fn run(&self, args: &[&str]) -> Run {
+    pub async fn run(&self, args: &[&str]) -> Run {
         finish(self.command(args)).await
     }
 
-    async fn ask(&self, question: &str) -> Run {
+    pub async fn ask(&self, question: &str) -> Run {
         self.run(&["ask", "-s", "src", "-s", "readme", "-q", question])
             .await
     }
 
-    fn rooms(&self) -> Vec<PathBuf> {
+    pub fn rooms(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.temp.path()).unwrap().flatten();
         let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
         (entries.map(|entry| entry.path()))

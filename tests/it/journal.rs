@@ -33,6 +33,7 @@ fn opening() -> Event {
         welcome: false,
         together_ms: 0,
         fork: None,
+        child: None,
     }))
 }
 

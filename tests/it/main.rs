@@ -2,6 +2,7 @@
 
 mod agents;
 mod ask;
+mod ask_sources;
 mod carry;
 mod chats;
 mod command_line;

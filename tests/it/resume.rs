@@ -196,6 +196,7 @@ fn opening(session: &str, workspace: &Path) -> Event {
         welcome: false,
         together_ms: 0,
         fork: None,
+        child: None,
     }))
 }
 

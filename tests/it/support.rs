@@ -72,6 +72,7 @@ pub fn opening(owner: &str) -> Opening {
         welcome: false,
         together_ms: 0,
         fork: None,
+        child: None,
     }
 }
 

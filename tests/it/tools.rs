@@ -117,6 +117,7 @@ pub fn bench() -> Bench {
         outline: limits::built_in().outline(),
         agent: None,
         mcp: None,
+        helpers: None,
     });
     Bench { folder, reach }
 }
@@ -1489,6 +1490,7 @@ async fn says_why_git_can_not_be_used() {
         outline: limits::built_in().outline(),
         agent: None,
         mcp: None,
+        helpers: None,
     });
     let inner = Bench {
         folder: tempfile::tempdir().unwrap(),

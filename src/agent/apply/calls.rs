@@ -99,6 +99,10 @@ pub(super) fn finish(state: &mut State, id: &CallId, outcome: &Outcome) -> Resul
     let expect = pending.expect.take().filter(|_| found);
     pending.stage = Stage::Finished(outcome.clone());
     pending.ticket = None;
+    if let (Some(spent), Some(turn)) = (&outcome.spent, &mut state.turn) {
+        turn.spend.add(**spent);
+        state.spend.add(**spent);
+    }
     let files = expect.into_iter().flat_map(|expect| expect.files);
     state.changed.extend(files.map(|file| file.path));
     state

@@ -1,6 +1,7 @@
 //! What is on its way to the chat.
 
 use super::{Illegal, illegal};
+use crate::agent::children;
 use crate::agent::event::{Closed, OutgoingKind, Timestamp};
 use crate::agent::state::{Button, Held, Outgoing, Phase, Stage, State, Turn};
 
@@ -26,6 +27,9 @@ pub(super) fn ask(state: &mut State, text: String, code: &str, always: bool) {
 }
 
 pub(super) fn say(state: &mut State, kind: OutgoingKind, text: String) {
+    let Some(text) = children::said(state, kind, text) else {
+        return;
+    };
     state.sends += 1;
     state.outbox.push_back(Outgoing {
         send: state.sends,
@@ -66,9 +70,9 @@ pub(super) fn notice(state: &mut State, name: &str, values: &[(&str, &str)]) {
 /// Where the plan stands: at most once in a while, and then as it stands last.
 pub(super) fn say_progress(state: &mut State, text: String) {
     let again = state.progress_at.map(|at| at.plus_ms(PROGRESS_MS_MIN));
-    let now = state.now;
+    let (now, sends) = (state.now, state.sends);
     say(state, OutgoingKind::Progress, text);
-    if let Some(progress) = state.outbox.back_mut() {
+    if let Some(progress) = state.outbox.back_mut().filter(|last| last.send > sends) {
         progress.fleeting = true;
         progress.due = again.filter(|again| *again > now);
     }

@@ -2,8 +2,10 @@
 
 use super::{Image, Media, Spoken, Timestamp};
 use crate::agent::brief::Brief;
+use crate::agent::children::Child;
 use crate::agent::conversation::{Kind, Past};
 use crate::agent::language::Language;
+use crate::agent::money::Spend;
 use crate::agent::plan::Plan;
 use crate::agent::roles::Role;
 use crate::gate::{Project, PushPlan};
@@ -61,6 +63,9 @@ pub struct Opening {
     /// Where this session comes from, if it is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Box<Fork>>,
+    /// Whose child it is, if another session began it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Box<Child>>,
 }
 
 /// A time of a schedule, and how its run goes.
@@ -550,6 +555,9 @@ pub struct Outcome {
     /// Exit code and argv of a command, for the audit table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// What a child of the session spent for it, which the turn pays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Box<Spend>>,
     /// The effect had consequences, so this line must be durable.
     #[serde(default)]
     pub consequential: bool,
@@ -574,6 +582,7 @@ impl Outcome {
             tree: None,
             whole: None,
             exit_code: None,
+            spent: None,
             consequential: false,
         }
     }

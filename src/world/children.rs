@@ -1,0 +1,73 @@
+//! What a call wants of a session that it begins, and what comes of it. The hub begins it: this is how a call reaches the hub.
+
+use crate::agent::children::Share;
+use crate::agent::event::{EndReason, Opening, WorkspaceRef};
+use crate::agent::money::Spend;
+use crate::agent::roles::Role;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use tokio_util::sync::CancellationToken;
+
+/// A child session, as it is wanted.
+pub struct Wanted {
+    pub parent: Arc<Opening>,
+    /// The call that it is for.
+    pub about: String,
+    /// Its id.
+    pub session: String,
+    pub name: String,
+    pub objective: String,
+    pub place: Place,
+    pub role: Role,
+    pub share: Share,
+    pub cancel: CancellationToken,
+}
+
+/// Where it works.
+pub enum Place {
+    /// In a room with nothing but these to read.
+    Sources {
+        room: WorkspaceRef,
+        sources: Vec<WorkspaceRef>,
+    },
+}
+
+/// What became of it.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    pub session: String,
+    /// `None`: its turn has not ended.
+    pub reason: Option<EndReason>,
+    /// Its answer, or why there is none.
+    pub text: String,
+    pub spend: Spend,
+}
+
+/// A child at work.
+pub type Working = Pin<Box<dyn Future<Output = Ended> + Send>>;
+type Begin = Box<dyn Fn(Wanted) -> Working + Send + Sync>;
+
+/// Begins child sessions, once there is a hub.
+#[derive(Default)]
+pub struct Children(OnceLock<Begin>);
+
+impl Children {
+    /// Says who begins them; the first one counts.
+    pub fn are_begun_by(&self, begin: Begin) {
+        let _ = self.0.set(begin);
+    }
+
+    /// Begins one, or goes on with it; ready when its turn has ended.
+    pub async fn begin(&self, wanted: Wanted) -> Ended {
+        match self.0.get() {
+            Some(begin) => begin(wanted).await,
+            None => Ended {
+                session: wanted.session,
+                reason: None,
+                text: "sessions cannot be begun here".into(),
+                spend: Spend::default(),
+            },
+        }
+    }
+}
