@@ -1,6 +1,11 @@
 //! What the chat says: catalogues of named texts with `{placeholders}`. Text lives under `prompts/`, never in code.
 
+/// What went wrong.
+mod errors;
+
 use crate::agent::language::Language;
+use errors::Errors;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,6 +15,7 @@ pub struct Texts {
     texts: BTreeMap<String, String>,
     /// Why the gate asks, by its rules; none where the gate's own words will do.
     reasons: BTreeMap<String, String>,
+    errors: Errors,
 }
 
 /// The catalogues that are compiled in.
@@ -17,6 +23,11 @@ pub const ENGLISH: &str = include_str!("../../prompts/chat.en.toml");
 pub const SPANISH: &str = include_str!("../../prompts/chat.es.toml");
 
 const SPANISH_REASONS: &str = include_str!("../../prompts/reasons.es.toml");
+const SPANISH_ERRORS: &str = include_str!("../../prompts/errors.es.toml");
+/// The placeholder for what went wrong.
+const WHY: &str = "why";
+/// How names of texts end that a model reads.
+const FOR_MODELS: &str = "_model";
 
 /// The catalogue of every language.
 #[derive(Debug, Clone)]
@@ -35,6 +46,7 @@ impl Catalogues {
             english: Arc::new(Texts::parse(english)?),
             spanish: Arc::new(Texts {
                 reasons: toml::from_str(SPANISH_REASONS)?,
+                errors: Errors::new(toml::from_str(SPANISH_ERRORS)?),
                 ..Texts::parse(spanish)?
             }),
         })
@@ -60,6 +72,7 @@ impl Texts {
         Ok(Self {
             texts: toml::from_str(toml_text)?,
             reasons: BTreeMap::new(),
+            errors: Errors::default(),
         })
     }
 
@@ -68,7 +81,8 @@ impl Texts {
         self.reasons.get(rule).map(String::as_str)
     }
 
-    /// The text `name` with its placeholders filled in, in a single pass: values are never expanded again.
+    /// The text `name` with its placeholders filled in, in a single pass: values are never expanded again. What went wrong
+    /// (`why`) is said in the catalogue's language, where that is known; to a model it is said as it is.
     ///
     /// # Panics
     /// Where no such text exists; `tests/it/tidy.rs` checks every name that the source uses.
@@ -77,7 +91,19 @@ impl Texts {
             .texts
             .get(name)
             .unwrap_or_else(|| panic!("BUG: no text {name}"));
-        fill(template, values)
+        let said: Vec<(&str, Cow<'_, str>)> = values
+            .iter()
+            .map(|(value, said)| (*value, self.told(name, value, said)))
+            .collect();
+        let values: Vec<(&str, &str)> =
+            said.iter().map(|(name, value)| (*name, &**value)).collect();
+        fill(template, &values)
+    }
+
+    fn told<'a>(&self, text: &str, name: &str, value: &'a str) -> Cow<'a, str> {
+        let is_error = name == WHY && !text.ends_with(FOR_MODELS);
+        let known = is_error.then(|| self.errors.told(value)).flatten();
+        known.map_or(Cow::Borrowed(value), Cow::Owned)
     }
 }
 
@@ -121,12 +147,35 @@ mod tests {
         assert_eq!(fill("{ {a}", &[("a", "1")]), "{ 1");
     }
 
+    #[test]
+    fn what_went_wrong_is_said_in_the_language_of_the_chat() {
+        let texts = Catalogues::built_in();
+        let why = "it is larger than 5 bytes (media_bytes_max in config/limits.toml)";
+        for (language, part) in [
+            (Language::English, why),
+            (Language::Spanish, "ocupa más de 5 bytes"),
+        ] {
+            let told = texts
+                .speaking(language)
+                .say("image_failed", &[("why", why)]);
+            assert!(told.contains(part), "{told}");
+        }
+    }
+
     fn placeholders(text: &str) -> BTreeSet<&str> {
         let parts = text.split('{').skip(1);
         let names = parts.filter_map(|part| Some(part.split_once('}')?.0));
         names
             .filter(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
             .collect()
+    }
+
+    #[test]
+    fn errors_have_the_same_placeholders_in_every_language() {
+        let errors: BTreeMap<String, String> = toml::from_str(SPANISH_ERRORS).unwrap();
+        for (said, told) in &errors {
+            assert_eq!(placeholders(said), placeholders(told), "{said}");
+        }
     }
 
     /// Also that they parse.

@@ -271,6 +271,22 @@ fn every_text_that_the_source_names_is_in_the_catalogue() {
     assert!(used > 20, "the test still finds the places");
 }
 
+/// Not word by word: what stands between two values.
+#[test]
+fn every_error_that_is_translated_is_one_that_the_program_says() {
+    let text = include_str!("../../prompts/errors.es.toml");
+    let errors: toml::Table = toml::from_str(text).expect("the catalogue");
+    let code: String = sources().into_iter().map(|source| source.code).collect();
+    for said in errors.keys() {
+        let mut rest = said.as_str();
+        while !rest.is_empty() {
+            let (words, after) = rest.split_once('{').unwrap_or((rest, ""));
+            assert!(code.contains(words), "nothing says {words:?} of {said:?}");
+            rest = after.split_once('}').map_or("", |(_, after)| after);
+        }
+    }
+}
+
 #[test]
 fn no_unwrap_and_every_expect_states_its_invariant() {
     for source in sources() {
