@@ -4,10 +4,15 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use journeyman::agent::event::{Event, Inbound};
+use journeyman::agent::limits::built_in;
+use journeyman::agent::mcp::Offer;
 use journeyman::gate::{BUILT_IN, Facts, GatePolicy, GateSettings, Touch, judge, wants};
+use journeyman::plan::{Catalog, Graph, Task, check};
+use journeyman::tools;
 use journeyman::world::clock;
 use journeyman::world::journal::{Journal, read};
 use journeyman::world::resolve::{self, Surroundings};
+use serde_json::json;
 use std::fs::OpenOptions;
 use std::hint::black_box;
 use std::io::Write;
@@ -20,7 +25,7 @@ const LINES: usize = 100_000;
 criterion_group! {
     name = parts;
     config = Criterion::default().sample_size(20).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2));
-    targets = policy_load, verdicts, appends, reading
+    targets = policy_load, verdicts, plans, appends, reading
 }
 criterion_main!(parts);
 
@@ -92,6 +97,44 @@ fn verdicts(criterion: &mut Criterion) {
     let folder = folder();
     criterion.bench_function("look up the facts of echo hi", |bencher| {
         bencher.iter(|| resolve::facts(&wanted, folder.path(), &[], &surroundings));
+    });
+}
+
+/// 200 tasks, each waiting for the four before it and referring to one of them, with an input against the schema of a tool.
+fn plans(criterion: &mut Criterion) {
+    let catalog = Catalog::of_tools(built_in().plans(), tools::all(), &Offer::default());
+    let task = |at: usize| {
+        let on: Vec<String> = (at.saturating_sub(4)..at)
+            .map(|on| format!("t{on}"))
+            .collect();
+        let said = on.last().map(|on| format!("{{{{{on}.output.text}}}}"));
+        Task {
+            id: format!("t{at}"),
+            service: "shell".into(),
+            command: "run_command".into(),
+            prompt: "Say what was said before".into(),
+            depends_on: on,
+            input: json!({"command": format!("echo {}", said.unwrap_or_default()), "timeout": 30}),
+        }
+    };
+    let graph = Graph {
+        objective: "A long chain".into(),
+        tasks: (0..200).map(task).collect(),
+    };
+    let command = catalog.get("shell", "run_command").expect("a command");
+    criterion.bench_function("check a plan of 200 tasks and all its inputs", |bencher| {
+        bencher.iter(|| {
+            check(&graph, &catalog).expect("it can be carried out");
+            let mut inputs = graph.tasks.iter().map(|task| &task.input);
+            assert!(inputs.all(|input| command.fits_so_far(input).is_ok()));
+        })
+    });
+    let wrong = json!({"command": 7, "timeout": "soon", "more": true});
+    criterion.bench_function("name what is wrong with one input", |bencher| {
+        bencher.iter(|| black_box(command.fits(&wrong)).expect_err("it does not fit"))
+    });
+    criterion.bench_function("make the catalogue of all tools", |bencher| {
+        bencher.iter(|| Catalog::of_tools(built_in().plans(), tools::all(), &Offer::default()))
     });
 }
 

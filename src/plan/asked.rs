@@ -10,7 +10,7 @@ const ORCHESTRATOR: &str = include_str!("../../prompts/plan/orchestrator.md");
 const COMMAND_AGENT: &str = include_str!("../../prompts/plan/command_agent.md");
 
 /// Seed 001: low, for precise construction.
-const TEMPERATURE: f32 = 0.2;
+const TEMPERATURE: f64 = 0.2;
 /// Characters of a command's description in the list of all.
 const ABOUT_CHARS_MAX: usize = 160;
 /// Characters of one parameter's description, and of the command's own.
@@ -28,7 +28,7 @@ pub struct Request {
     pub user: String,
     /// JSON Schema of the answer.
     pub schema: Value,
-    pub temperature: f32,
+    pub temperature: f64,
 }
 
 /// Which tasks? `refused`: what was wrong with the answer before.

@@ -4,7 +4,7 @@ use super::Bounds;
 use super::misfit;
 use super::schema::{self, SchemaError};
 use crate::agent::mcp::Offer;
-use crate::tools::Tool;
+use crate::tools::{Action, Tool};
 use jsonschema::Validator;
 use serde::Deserialize;
 use serde_json::Value;
@@ -66,9 +66,10 @@ impl Catalog {
             serde_json::from_str(EXAMPLES).expect("BUG: the examples are compiled in");
         let mut catalog = Self::new(bounds);
         for tool in tools {
-            let Some((service, command)) = of_ours(tool.name) else {
+            if !is_work(tool) {
                 continue;
-            };
+            }
+            let (service, command) = of_ours(tool.name);
             let examples = examples.get(tool.name).cloned().unwrap_or_default();
             let about = tool.about.trim();
             catalog
@@ -188,17 +189,23 @@ impl Command {
     }
 }
 
-/// What one of our tools is called in a plan; `None`: it is no work of its own (plans, questions, where a session is).
-fn of_ours(tool: &str) -> Option<(&'static str, &str)> {
-    match tool {
-        "run_command" | "manage_process" => Some(("shell", tool)),
+/// Whether a tool does something by itself: not what keeps plans, asks the person, or says where a session is.
+fn is_work(tool: &Tool) -> bool {
+    matches!(tool.action, Action::World { .. } | Action::Schedule(_))
+}
+
+/// What one of our tools is called in a plan.
+fn of_ours(tool: &str) -> (&'static str, &str) {
+    let service = match tool {
+        "run_command" | "manage_process" => "shell",
         "list_files" | "search" | "get_file_outline" | "read_lines" | "read_output"
-        | "write_file" | "preview_patch" | "apply_patch" | "delete_file" | "move_file" => {
-            Some(("files", tool))
-        }
-        "list_workspaces" | "get_workspace_info" | "clone_workspace" => Some(("workspaces", tool)),
-        "create_cron" | "list_crons" | "delete_cron" => Some(("schedules", tool)),
-        "load_skill" | "load_command" => Some(("definitions", tool)),
-        git => git.strip_prefix("git_").map(|command| ("git", command)),
-    }
+        | "write_file" | "preview_patch" | "apply_patch" | "delete_file" | "move_file" => "files",
+        "list_workspaces" | "get_workspace_info" | "clone_workspace" => "workspaces",
+        "create_cron" | "list_crons" | "delete_cron" => "schedules",
+        "load_skill" | "load_command" => "definitions",
+        "ask_sources" | "delegate" => "agents",
+        git if git.starts_with("git_") => "git",
+        _ => "tools",
+    };
+    (service, tool.strip_prefix("git_").unwrap_or(tool))
 }

@@ -95,6 +95,8 @@ fn words(error: &ValidationError<'_>) -> Vec<String> {
             "must match exactly one schema in oneOf".into()
         }
         Kind::Not { .. } => "must NOT be valid".into(),
+        // `additionalProperties: false` where nothing is known of any.
+        Kind::FalseSchema if is_additional(error) => "must NOT have additional properties".into(),
         Kind::FalseSchema => "boolean schema is false".into(),
         Kind::PropertyNames { .. } => "property name must be valid".into(),
         Kind::UnevaluatedItems { .. } => "must NOT have unevaluated items".into(),
@@ -107,6 +109,11 @@ fn words(error: &ValidationError<'_>) -> Vec<String> {
         | Kind::Referencing(_) => error.to_string(),
     };
     vec![format!("{at} {text}")]
+}
+
+fn is_additional(error: &ValidationError<'_>) -> bool {
+    let path = error.schema_path().as_str();
+    path.ends_with("/additionalProperties")
 }
 
 fn plain(value: &Value) -> String {

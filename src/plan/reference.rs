@@ -176,14 +176,14 @@ fn parts(text: &str) -> Vec<Part<'_>> {
     parts
 }
 
-/// Looked for no further than a reference can reach: a text full of braces is read in one go.
+/// Looked for no further than a reference can reach, so that a text full of braces is read in one go.
 fn closing(text: &str, inside: usize) -> Option<usize> {
     let bytes = &text.as_bytes()[inside..];
     let bytes = &bytes[..bytes.len().min(BYTES_MAX + CLOSE.len())];
-    let at = bytes
-        .windows(CLOSE.len())
-        .position(|window| window == CLOSE.as_bytes())?;
-    Some(inside + at)
+    let end = bytes.iter().position(|byte| matches!(byte, b'{' | b'}'))?;
+    bytes[end..]
+        .starts_with(CLOSE.as_bytes())
+        .then_some(inside + end)
 }
 
 /// `task.output`, `task.output.field`, `task.output.items[0].name`, `task.output.items.0.name`.

@@ -40,6 +40,8 @@ mod outline;
 mod outlive;
 mod patch;
 mod pictures;
+mod plan_draft;
+mod plan_graph;
 mod policy;
 mod program;
 mod rate;
