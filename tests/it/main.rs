@@ -53,6 +53,7 @@ mod serve;
 mod simulation;
 mod skills;
 mod spanish;
+mod structured;
 mod support;
 mod terminal;
 mod tidy;

@@ -4,12 +4,14 @@
 //! recorded exchange (tests, `demo`, `replay`). Retries live here; what an answer means does not.
 
 mod ending; // one answer, read to its end
+mod form; // an answer of a given shape
 pub mod openai;
 pub mod scripted;
 mod stream; // one streamed answer, put together
 
 use crate::agent::conversation::Wire;
 use crate::agent::event::Answer;
+pub use form::Form;
 use serde_json::value::RawValue;
 use std::time::Duration;
 use thiserror::Error;
@@ -174,10 +176,24 @@ impl Model {
         patience: Patience,
         show: &(dyn Fn(Delta) + Sync),
     ) -> Result<Answer, (ModelError, u32)> {
+        self.ask_as(request, Form::default(), patience, show).await
+    }
+
+    /// The same, and the server is to hold the answer to a form.
+    async fn ask_as(
+        &self,
+        request: &Request<'_>,
+        form: Form<'_>,
+        patience: Patience,
+        show: &(dyn Fn(Delta) + Sync),
+    ) -> Result<Answer, (ModelError, u32)> {
         let mut attempt = 1;
         loop {
             let answered = match self {
-                Model::OpenAi(model) => model.ask_once(request, patience.silence_max, show).await,
+                Model::OpenAi(model) => {
+                    let silence_max = patience.silence_max;
+                    model.ask_once(request, form, silence_max, show).await
+                }
                 Model::Scripted(model) => model.ask_once(request, show).await,
             };
             let error = match answered {

@@ -4,6 +4,7 @@
 //! and the `Retry-After` that [`super::Model::ask`] decides by.
 
 use super::ending::read_to_end;
+use super::form::{Form, Forms};
 use super::stream::{Assembly, Chunk};
 use super::{Delta, ModelError, Request};
 use crate::agent::conversation::Wire;
@@ -50,6 +51,7 @@ impl fmt::Debug for Address {
 #[derive(Debug)]
 pub struct OpenAi {
     address: Address,
+    pub(super) forms: Forms,
     client: OnceLock<Client<OpenAIConfig>>,
 }
 
@@ -62,12 +64,29 @@ struct Body<'a> {
     stream_options: Option<StreamOptions>,
     #[serde(skip_serializing_if = "is_empty_list")]
     tools: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
     messages: &'a [Wire],
 }
 
 #[derive(Serialize)]
 struct StreamOptions {
     include_usage: bool,
+}
+
+/// Not `strict`: that takes a part of JSON Schema only, and what servers of tools write is none of it.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ResponseFormat<'a> {
+    JsonSchema { json_schema: NamedSchema<'a> },
+}
+
+#[derive(Serialize)]
+struct NamedSchema<'a> {
+    name: &'a str,
+    schema: &'a Value,
 }
 
 fn is_empty_list(raw: &&RawValue) -> bool {
@@ -78,6 +97,7 @@ impl OpenAi {
     pub fn new(address: Address) -> Self {
         Self {
             address,
+            forms: Forms::default(),
             client: OnceLock::new(),
         }
     }
@@ -85,6 +105,7 @@ impl OpenAi {
     pub(super) async fn ask_once(
         &self,
         request: &Request<'_>,
+        form: Form<'_>,
         silence_max: Duration,
         show: &(dyn Fn(Delta) + Sync),
     ) -> Result<Answer, ModelError> {
@@ -98,6 +119,12 @@ impl OpenAi {
             tools: request.tools,
             stream: self.address.stream,
             stream_options,
+            temperature: form.temperature,
+            response_format: form
+                .schema
+                .map(|(name, schema)| ResponseFormat::JsonSchema {
+                    json_schema: NamedSchema { name, schema },
+                }),
         };
         let assembly = match self.address.stream {
             true => self.streamed(&body, silence_max, show).await?,
