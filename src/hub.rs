@@ -584,9 +584,14 @@ impl Hub {
         };
         let policy = &self.surface.policy;
         let (brief, own_files) = self.surface.world.first_brief(&workspace);
-        let isolates = self.isolates(chat) && child.is_none();
+        let isolates = match &child {
+            Some(child) => child.isolated,
+            None => self.isolates(chat),
+        };
         let branch = isolates.then(|| worktrees::branch(&session));
-        let reads = child.as_ref().is_some_and(|child| child.only_reads());
+        let reads = child
+            .as_ref()
+            .is_some_and(|child| agent_children::only_reads(&child.role));
         let write = policy.gate.write_enabled() && !reads;
         let system = prompt::system(&workspace, branch.as_deref(), write, &own_files);
         // A schedule's prompt is whole.

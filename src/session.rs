@@ -328,9 +328,15 @@ impl Session {
             home: self.home.clone(),
             role: self.state.role.clone(),
             share: children::share(&self.state, &self.surface.policy),
+            folder: self.state.checkout.clone(),
             opening: opening.clone(),
             cancel: self.cancel.clone(),
-            show: Arc::new(move |delta| observers.shown(&opening, delta)),
+            show: Arc::new(move |delta| {
+                // Of a child, the chat hears questions only.
+                if opening.child.is_none() {
+                    observers.shown(&opening, delta);
+                }
+            }),
         }
     }
 

@@ -214,5 +214,6 @@ pub fn may_change(policy: &Policy, call: &Call, touches: &[Touch], verdict: &Ver
         [Touch::Mcp(touch)] => !touch.writes,
         _ => false,
     };
+    let is_elsewhere = is_elsewhere || tools::delegates(call);
     !(is_pure || is_elsewhere || is_command && gate::only_reads(&policy.gate, verdict))
 }

@@ -25,10 +25,17 @@ const READING: [&str; 5] = [
 ];
 
 /// Calls that begin one.
-const BEGUN_BY: [&str; 1] = ["ask_sources"];
+const BEGUN_BY: [&str; 2] = ["ask_sources", "delegate"];
 
-/// What no child has: one level is enough, and what runs by itself is the person's.
-const NEVER: [&str; 3] = ["ask_sources", "create_cron", "delete_cron"];
+/// What no child has: one level is enough, what runs by itself is the person's, and a question in free words would find no way
+/// back past the chat's active session.
+const NEVER: [&str; 5] = [
+    "ask_sources",
+    "delegate",
+    "create_cron",
+    "delete_cron",
+    "request_user_approval",
+];
 
 /// Whose child a session is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,19 +47,17 @@ pub struct Child {
     /// What people know it by.
     pub name: String,
     pub share: Share,
+    /// Whether it works in a worktree of its own.
+    #[serde(default)]
+    pub isolated: bool,
     /// What it keeps of the tools.
     pub role: Box<Role>,
 }
 
-impl Child {
-    /// Whether it has nothing but tools that read.
-    pub fn only_reads(&self) -> bool {
-        let reads = |tool: &String| READING.contains(&tool.as_str());
-        self.role
-            .tools
-            .as_ref()
-            .is_some_and(|tools| tools.iter().all(reads))
-    }
+/// Whether it has nothing but tools that read.
+pub fn only_reads(role: &Role) -> bool {
+    let reads = |tool: &String| READING.contains(&tool.as_str());
+    (role.tools.as_ref()).is_some_and(|tools| tools.iter().all(reads))
 }
 
 /// What a child may spend of its parent's turn.

@@ -131,6 +131,10 @@ pub struct Limits {
     pub mcp_message_bytes_max: usize,
     /// Characters of a result that the model reads.
     pub mcp_result_chars_max: usize,
+    /// Helpers of one round that work side by side; further ones wait.
+    pub helpers_max: usize,
+    /// Nothing of a helper seen for so long, in seconds, it is ended; a person may take any time to answer it.
+    pub helper_silence_seconds: u64,
     /// How long another agent may take for an answer, in seconds.
     pub ask_seconds_max: u64,
     /// What is kept of an answer at its beginning, and as much at its end, in bytes.

@@ -3,6 +3,7 @@
 use super::assemble::{Assembly, assemble, fixed_workspace, model};
 use super::run::OWNER;
 use super::{CliError, Exit, block_on, log_to_stderr};
+use crate::agent::children;
 use crate::agent::event::{Answer, Event, Inbound, OutgoingKind, Record};
 use crate::config::Settings;
 use crate::doors::Seen;
@@ -174,10 +175,21 @@ async fn show(mut seen: UnboundedReceiver<Seen>, print: Print) {
     }
 }
 
+/// Of a helper, what it asks is shown.
+fn is_said(record: &Record) -> bool {
+    matches!(record.event, Event::SendStarted { .. })
+}
+
 impl Screen {
     fn take(&mut self, seen: &Seen) {
         match seen {
-            Seen::Recorded { chat, record, .. } if chat == CHAT => self.record(record),
+            Seen::Recorded {
+                chat,
+                record,
+                session,
+            } if chat == CHAT && (!children::is_id(session) || is_said(record)) => {
+                self.record(record);
+            }
             Seen::Recorded { .. } => {}
             Seen::Stopped { why, .. } => self.say(&format!("⚠️ {why}")),
             Seen::Shown { delta, .. } => self.live(delta),

@@ -2,6 +2,7 @@
 
 use super::assemble::{Assembly, assemble, fixed_workspace, model};
 use super::{CliError, Exit, block_on, log_to_stderr};
+use crate::agent::children;
 use crate::agent::event::{EndReason, Event, Inbound, OutgoingKind, Record, Via};
 use crate::agent::state::State;
 use crate::agent::step::goes_on_alone;
@@ -174,15 +175,15 @@ impl Attendant {
             );
             let answered = match code {
                 "" => self.answer_in_words().await?,
-                code => self.answer(code).await?,
+                code => self.answer(&self.session, code).await?,
             };
             if !answered {
-                return Ok(self.leave_waiting(code));
+                return Ok(self.leave_waiting(&self.session, code));
             }
         } else if state.turn.is_some() && goes_on_alone(state, &self.hub.surface().policy) {
             self.hub.rouse(&self.session).await.map_err(failed)?;
         } else if reading::can_resume(state) || recovery::halts(state) {
-            self.tell("/agent-resume", Via::Text).await?;
+            self.tell(&self.session, "/agent-resume", Via::Text).await?;
         } else if state.turn.is_some() || !state.unread.is_empty() || !state.outbox.is_empty() {
             // Everything was decided; it only has to be said.
             told.reason = state.last_end;
@@ -212,7 +213,7 @@ impl Attendant {
                     if interrupts > 1 {
                         return Ok(Exit::Interrupted);
                     }
-                    self.tell("/cancel", Via::Text).await?;
+                    self.tell(&self.session, "/cancel", Via::Text).await?;
                     continue;
                 }
             };
@@ -220,6 +221,20 @@ impl Attendant {
                 Some(Seen::Recorded {
                     session, record, ..
                 }) if session == self.session => record,
+                Some(Seen::Recorded {
+                    session, record, ..
+                }) if self.is_child(&session) => {
+                    if let Event::ApprovalAsked {
+                        approval, question, ..
+                    } = &record.event
+                    {
+                        self.say(&self.style.bold(question));
+                        if !self.answer(&session, approval).await? {
+                            return Ok(self.leave_waiting(&session, approval));
+                        }
+                    }
+                    continue;
+                }
                 Some(Seen::Stopped { session, why }) if session == self.session => {
                     return Err(CliError::Failed(why));
                 }
@@ -234,6 +249,11 @@ impl Attendant {
                 return Ok(exit);
             }
         }
+    }
+
+    /// Whether it was begun by a call of this session: what it asks, the same person answers.
+    fn is_child(&self, session: &str) -> bool {
+        session.starts_with(&children::id(&self.session, ""))
     }
 
     /// Shows a line of the journal; the exit, once there is one.
@@ -252,14 +272,14 @@ impl Attendant {
                 approval, question, ..
             } => {
                 self.say(&self.style.bold(question));
-                if !self.answer(approval).await? {
-                    return Ok(Some(self.leave_waiting(approval)));
+                if !self.answer(&self.session, approval).await? {
+                    return Ok(Some(self.leave_waiting(&self.session, approval)));
                 }
             }
             Event::QuestionAsked { question, .. } => {
                 self.say(&self.style.bold(question));
                 if !self.answer_in_words().await? {
-                    return Ok(Some(self.leave_waiting("your answer")));
+                    return Ok(Some(self.leave_waiting(&self.session, "your answer")));
                 }
             }
             Event::TurnEnded { reason, .. } => told.reason = Some(*reason),
@@ -317,42 +337,44 @@ impl Attendant {
     }
 
     /// Answers by flag or by the person; `false` where nobody is here to answer.
-    async fn answer(&self, code: &str) -> Result<bool, CliError> {
-        if self.is_doubt(code)? {
-            return self.answer_doubt(code).await;
+    async fn answer(&self, session: &str, code: &str) -> Result<bool, CliError> {
+        if self.is_doubt(session, code)? {
+            return self.answer_doubt(session, code).await;
         }
         if self.how.yes {
             self.say(&format!("approved by --yes ({code})"));
-            self.tell(&format!("/approve {code}"), Via::Flag).await?;
+            self.tell(session, &format!("/approve {code}"), Via::Flag)
+                .await?;
             return Ok(true);
         }
         if self.how.no_approvals {
             self.say(&format!("denied by --no-approvals ({code})"));
             self.tell(
+                session,
                 &format!("/deny {code} this run allows no approvals"),
                 Via::Flag,
             )
             .await?;
             return Ok(true);
         }
-        self.answer_by_hand().await
+        self.answer_by_hand(session).await
     }
 
     /// Whether the question is about a call that may or may not have run.
-    fn is_doubt(&self, code: &str) -> Result<bool, CliError> {
-        let state = self.hub.peek(&self.session).map_err(failed)?;
+    fn is_doubt(&self, session: &str, code: &str) -> Result<bool, CliError> {
+        let state = self.hub.peek(session).map_err(failed)?;
         let open = state.question().map(|(_, question)| question);
         Ok(open.is_some_and(|question| question.approval == code && question.in_doubt))
     }
 
     /// Running something twice is never the word of a flag that says yes to everything.
-    async fn answer_doubt(&self, code: &str) -> Result<bool, CliError> {
+    async fn answer_doubt(&self, session: &str, code: &str) -> Result<bool, CliError> {
         let (flag, text) = match self.doubt {
             Doubt::RunAgain => ("--run-again", format!("/approve {code}")),
             Doubt::GoOn => ("--go-on", format!("/deny {code}")),
             Doubt::Ask if self.how.no_approvals => ("--no-approvals", format!("/deny {code}")),
             Doubt::Ask => {
-                let answered = self.answer_by_hand().await?;
+                let answered = self.answer_by_hand(session).await?;
                 if !answered {
                     self.say("It may or may not have run, so --yes does not answer this: add --run-again or --go-on");
                 }
@@ -360,13 +382,13 @@ impl Attendant {
             }
         };
         self.say(&format!("answered by {flag} ({code})"));
-        self.tell(&text, Via::Flag).await?;
+        self.tell(session, &text, Via::Flag).await?;
         Ok(true)
     }
 
-    async fn answer_by_hand(&self) -> Result<bool, CliError> {
+    async fn answer_by_hand(&self, session: &str) -> Result<bool, CliError> {
         while let Some(line) = self.ask_person().await {
-            self.tell(&line, Via::Text).await?;
+            self.tell(session, &line, Via::Text).await?;
             let settles = read_reply(&line).is_some()
                 || ["/approve", "/deny", "/cancel", "/stop"]
                     .iter()
@@ -381,6 +403,7 @@ impl Attendant {
     async fn answer_in_words(&self) -> Result<bool, CliError> {
         if self.how.yes || self.how.no_approvals {
             self.tell(
+                &self.session,
                 "Nobody is here to answer. Go on as you think best, on the safe side.",
                 Via::Flag,
             )
@@ -390,7 +413,7 @@ impl Attendant {
         let Some(line) = self.ask_person().await else {
             return Ok(false);
         };
-        self.tell(&line, Via::Text).await?;
+        self.tell(&self.session, &line, Via::Text).await?;
         Ok(true)
     }
 
@@ -406,22 +429,21 @@ impl Attendant {
         }
     }
 
-    async fn tell(&self, text: &str, via: Via) -> Result<(), CliError> {
+    async fn tell(&self, session: &str, text: &str, via: Via) -> Result<(), CliError> {
         let message = Inbound {
             via,
             ..Inbound::text(clock::message_id(), self.owner.clone(), text)
         };
         self.hub
-            .deliver_to(&self.session, message)
+            .deliver_to(session, message)
             .await
             .map(drop)
             .map_err(failed)
     }
 
-    fn leave_waiting(&self, what: &str) -> Exit {
+    fn leave_waiting(&self, session: &str, what: &str) -> Exit {
         self.say(&format!(
-            "Session {} waits for {what}. Answer with: journeyman resume {}",
-            self.session, self.session
+            "Session {session} waits for {what}. Answer with: journeyman resume {session}"
         ));
         Exit::Waiting
     }

@@ -3,13 +3,15 @@
 //! A child is a session like any other: what it does is in its own journal, and a child that is there already is gone on
 //! with, so that nothing of it happens twice.
 
-use super::{BegunBy, DeliverError, Hub, Site};
+use super::{BegunBy, DeliverError, Hub, Site, acknowledged};
 use crate::agent::children::Child;
 use crate::agent::event::{EndReason, Event, Inbound, Via};
-use crate::agent::money::Spend;
+use crate::agent::state::State;
+use crate::agent::wording;
 use crate::doors::Seen;
 use crate::world::children::{Ended, Place, Wanted, Working};
-use crate::world::clock;
+use crate::world::{clock, journal};
+use std::collections::VecDeque;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 /// How long a child that was told to stop may take for it.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
+
+/// Of one that was ended, the last calls that are told.
+const CALLS_REPORTED: usize = 3;
 
 /// How a turn ended, and what was said.
 type End = (EndReason, String);
@@ -43,17 +48,13 @@ impl Hub {
         let cancel = wanted.cancel.clone();
         let owner = wanted.parent.owner.clone();
         let mut seen = self.surface.observers.watch();
-        if let Err(error) = self.begin_child(wanted).await {
-            return Ended {
-                session,
-                reason: None,
-                text: error.to_string(),
-                spend: Spend::default(),
-            };
-        }
-        let end = tokio::select! {
-            end = turn_end(&session, &mut seen) => end,
-            () = cancel.cancelled() => self.stop_child(&session, &owner, &mut seen).await,
+        let end = match self.begin_child(wanted).await {
+            Err(error) => Err(error.to_string()),
+            Ok(Some(end)) => Ok(end),
+            Ok(None) => tokio::select! {
+                end = self.follow(&session, &owner, &mut seen) => end,
+                () = cancel.cancelled() => self.stop_child(&session, &owner, &mut seen).await,
+            },
         };
         let spend = self.peek(&session).map(|state| state.spend);
         let (reason, text) = match end {
@@ -68,44 +69,144 @@ impl Hub {
         }
     }
 
-    async fn begin_child(self: &Arc<Self>, wanted: Wanted) -> Result<(), DeliverError> {
-        let parent = wanted.parent;
-        let chat = parent.chat.clone();
+    /// Makes it, or goes on with the one that is there; its end, where it has come to that already.
+    async fn begin_child(self: &Arc<Self>, wanted: Wanted) -> Result<Option<End>, DeliverError> {
+        let chat = wanted.parent.chat.clone();
         let _lane = self.lane(&chat).lock().await;
-        let path = self.path(&wanted.session);
-        let message = Inbound {
+        let (session, owner) = (wanted.session.clone(), wanted.parent.owner.clone());
+        let by_program = |id: String, text: &str| Inbound {
             via: Via::Flag,
-            ..Inbound::text(
-                format!("{}:objective", wanted.session),
-                parent.owner.clone(),
-                wanted.objective,
-            )
+            ..Inbound::text(id, owner.clone(), text)
         };
-        if !path.is_file() {
-            // Its name is foreseeable: one that died while it was born must not stand in the way.
-            let _ = fs::remove_file(path.with_extension("unborn"));
-            let Place::Sources { room, sources } = wanted.place;
-            let site = Site {
+        let objective = by_program(format!("{session}:objective"), &wanted.objective);
+        let mut left_in_turn = false;
+        match self.path(&session).is_file() {
+            false => self.make_child(wanted)?,
+            true => {
+                let state = self.peek(&session)?;
+                if let (None, Some(reason), true) =
+                    (&state.turn, state.last_end, state.unread.is_empty())
+                {
+                    return Ok(Some((reason, self.last_words(&session)?)));
+                }
+                left_in_turn = state.turn.is_some();
+            }
+        }
+        let taken = self.hand_over(&session, objective)?;
+        acknowledged(taken, session.clone()).await?;
+        if left_in_turn {
+            // What its process left is looked up first, like anywhere else.
+            let go_on = by_program(clock::message_id(), "/agent-resume");
+            acknowledged(self.hand_over(&session, go_on)?, session).await?;
+        }
+        Ok(None)
+    }
+
+    fn make_child(&self, wanted: Wanted) -> Result<(), DeliverError> {
+        let parent = wanted.parent;
+        let path = self.path(&wanted.session);
+        // Its name is foreseeable: one that died while it was born must not stand in the way.
+        let _ = fs::remove_file(path.with_extension("unborn"));
+        let isolated = matches!(wanted.place, Place::Worktree(_));
+        let site = match wanted.place {
+            Place::Sources { room, sources } => Site {
                 workspace: room,
                 sources,
-            };
-            let child = Child {
-                parent: parent.session.clone(),
-                about: wanted.about,
-                name: wanted.name,
-                share: wanted.share,
-                role: Box::new(wanted.role),
-            };
-            let begun = BegunBy::Session {
-                child: Box::new(child),
-                language: parent.language,
-            };
-            let session = wanted.session.clone();
-            let opened = self.open_session_as(session, &chat, &parent.owner, None, site, begun);
-            self.known(opened?)?;
+            },
+            Place::Shared(folder) | Place::Worktree(folder) => folder.into(),
+        };
+        let child = Child {
+            parent: parent.session.clone(),
+            about: wanted.about,
+            name: wanted.name,
+            share: wanted.share,
+            isolated,
+            role: Box::new(wanted.role),
+        };
+        let begun = BegunBy::Session {
+            child: Box::new(child),
+            language: parent.language,
+        };
+        let opened = self.open_session_as(
+            wanted.session,
+            &parent.chat,
+            &parent.owner,
+            None,
+            site,
+            begun,
+        );
+        self.known(opened?).map(drop)
+    }
+
+    /// What a session said when its last turn ended.
+    fn last_words(&self, session: &str) -> Result<String, DeliverError> {
+        let mut words = String::new();
+        journal::read(&self.path(session), |record| {
+            if let Event::TurnEnded { text, .. } = &record.event {
+                words.clone_from(text);
+            }
+        })?;
+        Ok(words)
+    }
+
+    /// Waits for its end, or ends it where nothing of it was seen for too long.
+    async fn follow(
+        self: &Arc<Self>,
+        session: &str,
+        owner: &str,
+        seen: &mut UnboundedReceiver<Seen>,
+    ) -> Result<End, String> {
+        let seconds = self.surface.policy.limits.helper_silence_seconds;
+        loop {
+            match tokio::time::timeout(Duration::from_secs(seconds), next(session, seen)).await {
+                Ok(Ok(None)) => {}
+                Ok(Ok(Some(end))) => return Ok(end),
+                Ok(Err(why)) => return Err(why),
+                Err(_) => {
+                    let state = self.peek(session).map_err(|error| error.to_string())?;
+                    // Nobody counts how long a person thinks.
+                    if state.waits_for_person() {
+                        continue;
+                    }
+                    let mut report = self.report(session, &state, seconds);
+                    if let Err(why) = self.stop_child(session, owner, seen).await {
+                        report.push_str(&format!("\nIt may still run: {why}"));
+                    }
+                    return Ok((EndReason::Limit, report));
+                }
+            }
         }
-        let answer = self.hand_over(&wanted.session, message)?;
-        super::acknowledged(answer, wanted.session).await.map(drop)
+    }
+
+    /// What it had when it was ended.
+    fn report(&self, session: &str, state: &State, seconds: u64) -> String {
+        let mut calls = VecDeque::new();
+        let mut words = String::new();
+        let read = journal::read(&self.path(session), |record| {
+            if let Event::ModelAnswered { answer, .. } = &record.event {
+                let shown = answer.calls.iter().map(wording::in_a_line);
+                calls.extend(shown);
+                calls.drain(..calls.len().saturating_sub(CALLS_REPORTED));
+                if !answer.text.is_empty() {
+                    words.clone_from(&answer.text);
+                }
+            }
+        });
+        if let Err(error) = read {
+            tracing::warn!(%session, %error, "its report is short");
+        }
+        let changed: Vec<&str> = state.changed.iter().map(String::as_str).collect();
+        let or_none = |text: String| match text.is_empty() {
+            true => "none".to_owned(),
+            false => text,
+        };
+        format!(
+            "It made no progress for {seconds} s and was ended, in round {}.\nFiles that it had changed: {}\nIts last calls: {}\nIts last words: {}",
+            state.rounds,
+            or_none(changed.join(", ")),
+            or_none(Vec::from(calls).join("; ")),
+            or_none(words),
+        )
     }
 
     /// Tells it to stop, and waits until it has: what runs in it ends before the call that wanted it.
@@ -134,14 +235,21 @@ impl Hub {
         let chat = self.chat_of(session)?;
         let _lane = self.lane(&chat).lock().await;
         let answer = self.hand_over(session, message)?;
-        super::acknowledged(answer, session.to_owned())
-            .await
-            .map(drop)
+        acknowledged(answer, session.to_owned()).await.map(drop)
     }
 }
 
 /// Waits for the end of a session's turn.
 async fn turn_end(session: &str, seen: &mut UnboundedReceiver<Seen>) -> Result<End, String> {
+    loop {
+        if let Some(end) = next(session, seen).await? {
+            return Ok(end);
+        }
+    }
+}
+
+/// Waits for the next line of a session; its end, where the line is that.
+async fn next(session: &str, seen: &mut UnboundedReceiver<Seen>) -> Result<Option<End>, String> {
     loop {
         match seen.recv().await {
             Some(Seen::Recorded {
@@ -149,9 +257,10 @@ async fn turn_end(session: &str, seen: &mut UnboundedReceiver<Seen>) -> Result<E
                 record,
                 ..
             }) if of == session => {
-                if let Event::TurnEnded { reason, text } = &record.event {
-                    return Ok((*reason, text.clone()));
-                }
+                return Ok(match &record.event {
+                    Event::TurnEnded { reason, text } => Some((*reason, text.clone())),
+                    _ => None,
+                });
             }
             Some(Seen::Stopped { session: of, why }) if of == session => return Err(why),
             Some(_) => {}

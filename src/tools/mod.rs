@@ -4,7 +4,9 @@
 //! reaches the outside only through its [`Reach`]. Its result is bounded text for a model. It never asks, never judges.
 
 use crate::agent::children::Share;
-use crate::agent::event::{Call, CallId, EffectClass, Expectation, Opening, Outcome, Status};
+use crate::agent::event::{
+    Call, CallId, EffectClass, Expectation, Opening, Outcome, Status, WorkspaceRef,
+};
 use crate::agent::plan::Plan;
 use crate::agent::roles::Role;
 use crate::gate::{Approved, Touch};
@@ -64,6 +66,8 @@ mod list_workspaces;
 mod switch_workspace;
 // What a team wrote down.
 mod load_command;
+// Helpers.
+mod delegate;
 // The plan, and the person.
 mod create_task_plan;
 mod get_task_plan;
@@ -96,7 +100,7 @@ pub use text::head_and_tail;
 pub use walk::is_secret;
 
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 37] = [
+static TOOLS: [Tool; 38] = [
     list_files::TOOL,
     search::TOOL,
     get_file_outline::TOOL,
@@ -127,6 +131,7 @@ static TOOLS: [Tool; 37] = [
     get_workspace_info::TOOL,
     clone_workspace::TOOL,
     load_command::TOOL,
+    delegate::TOOL,
     create_task_plan::TOOL,
     update_task_status::TOOL,
     get_task_plan::TOOL,
@@ -151,6 +156,12 @@ pub fn find(name: &str) -> Option<&'static Tool> {
 pub fn acting<T>(name: &str, call: &Approved<T>) -> Option<&'static Tool> {
     find(name).or_else(|| call.mcp().map(|_| &MCP))
 }
+
+/// Whether a call begins a session that works by itself: several of these run side by side.
+pub fn delegates(call: &Call) -> bool {
+    call.tool == delegate::TOOL.name
+}
+
 /// Names that models know from elsewhere.
 const ALIASES: [(&str, &str); 1] = [("loadSkill", load_skill::TOOL.name)];
 
@@ -197,6 +208,8 @@ pub struct Kit {
     pub skills: bool,
     /// Sources that can be asked about.
     pub sources: bool,
+    /// Worktrees, in which helpers can work.
+    pub helpers: bool,
 }
 
 /// The tools that a model is offered, in the shape of OpenAI's functions.
@@ -207,6 +220,7 @@ pub fn offered(kit: Kit) -> Vec<Value> {
         .filter(|tool| kit.github || !FOR_GITHUB.contains(&tool.name))
         .filter(|tool| kit.workspaces || !FOR_WORKSPACES.contains(&tool.name))
         .filter(|tool| kit.commands || tool.name != load_command::TOOL.name)
+        .filter(|tool| kit.helpers || tool.name != delegate::TOOL.name)
         .filter(|tool| kit.sources || tool.name != ask_sources::TOOL.name)
         .filter(|tool| kit.skills || !FOR_SKILLS.contains(&tool.name))
         .filter(|tool| kit.schedules || !FOR_SCHEDULES.contains(&tool.name));
@@ -299,6 +313,8 @@ pub struct Helpers {
     pub inquiries: Arc<Inquiries>,
     pub opening: Arc<Opening>,
     pub role: Option<Arc<Role>>,
+    /// The person's folder that the session works for.
+    pub checkout: WorkspaceRef,
     pub share: Share,
     pub host: Host,
 }

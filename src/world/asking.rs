@@ -161,6 +161,7 @@ impl World {
             workspaces,
             commands: self.has_commands(home),
             sources: self.inquiries.has_sources(),
+            helpers: projects.is_some(),
             ..Kit::default()
         }
     }

@@ -31,6 +31,10 @@ pub enum Place {
         room: WorkspaceRef,
         sources: Vec<WorkspaceRef>,
     },
+    /// In this folder as it is: it only reads.
+    Shared(WorkspaceRef),
+    /// In a worktree of its own of this folder of the person's.
+    Worktree(WorkspaceRef),
 }
 
 /// What became of it.

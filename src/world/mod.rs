@@ -89,7 +89,9 @@ pub mod worktrees;
 pub use asking::Offers;
 
 use crate::agent::children::Share;
-use crate::agent::event::{Call, CallId, Event, Expectation, Opening, Outcome, Status};
+use crate::agent::event::{
+    Call, CallId, Event, Expectation, Opening, Outcome, Status, WorkspaceRef,
+};
 use crate::agent::mask::Masks;
 use crate::agent::roles::Role;
 use crate::agent::state::{Errand, ErrandWish};
@@ -180,6 +182,8 @@ pub struct Scene {
     pub opening: Arc<Opening>,
     pub role: Option<Arc<Role>>,
     pub share: Share,
+    /// The person's folder that it works for.
+    pub folder: WorkspaceRef,
     /// Ends what runs, when the person says stop.
     pub cancel: CancellationToken,
     pub show: Arc<dyn Fn(Delta) + Send + Sync>,
@@ -414,6 +418,7 @@ impl World {
             inquiries: self.inquiries.clone(),
             opening: scene.opening.clone(),
             role: scene.role.clone(),
+            checkout: scene.folder.clone(),
             share: scene.share,
             host: Host {
                 environment: self.environment.clone(),

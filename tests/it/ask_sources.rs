@@ -108,7 +108,8 @@ async fn another_program_is_asked_only_after_a_yes() {
     );
     let run = desk.run(&["run", "where?", "--no-approvals"]).await;
     assert_eq!(run.code, 0, "{}", run.err);
-    let first = records(&journals(&desk.program.data())[0]);
+    let before = journals(&desk.program.data());
+    let first = records(&before[0]);
     let said = |wanted: fn(&Event) -> bool| first.iter().any(|record| wanted(&record.event));
     assert!(said(|event| matches!(event, Event::ApprovalRefused { .. })));
     assert!(!said(|event| matches!(event, Event::ToolStarted { .. })));
@@ -119,7 +120,8 @@ async fn another_program_is_asked_only_after_a_yes() {
     );
     let run = desk.run(&["run", "where?", "--yes"]).await;
     assert_eq!(run.code, 0, "{}", run.err);
-    let newest = journals(&desk.program.data()).into_iter().max().unwrap();
+    let mut all = journals(&desk.program.data()).into_iter();
+    let newest = all.find(|path| !before.contains(path)).unwrap();
     let told = outcome(&records(&newest));
     assert_eq!(told.status, Status::Done, "{}", told.output);
     assert!(told.output.contains("from=\"claude-code\"") && told.output.contains("Where is make?"));

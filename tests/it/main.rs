@@ -20,6 +20,7 @@ mod cron_notices;
 mod damage;
 mod deeds;
 mod definitions;
+mod delegate;
 mod fake_forge;
 mod fake_model;
 mod files;

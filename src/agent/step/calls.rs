@@ -15,7 +15,7 @@ use crate::tools::{self, Action, Tool};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Calls run in order; neighbours without consequences run together.
+/// Calls run in order; neighbours without consequences run together, and so do those that work elsewhere.
 pub(super) fn step_calls(
     state: &State,
     policy: &Policy,
@@ -25,16 +25,21 @@ pub(super) fn step_calls(
     if turn.stop != Stop::No {
         return stop_calls(state, turn, calls);
     }
-    let mut others_run = false;
+    let (mut others_run, mut helpers) = (false, 0);
     for (position, pending) in calls.iter().enumerate() {
+        let runs_beside = is_pure(&pending.call) || tools::delegates(&pending.call);
         match &pending.stage {
             Stage::Finished(_) => continue,
-            Stage::Running(_) if is_pure(&pending.call) => {
+            Stage::Running(_) if runs_beside => {
                 others_run = true;
+                helpers += usize::from(tools::delegates(&pending.call));
                 continue;
             }
             Stage::Running(_) | Stage::Waiting(_) | Stage::Listening => return Decision::Wait,
-            _ if others_run && !is_pure(&pending.call) => return Decision::Wait,
+            _ if others_run && !runs_beside => return Decision::Wait,
+            _ if tools::delegates(&pending.call) && helpers >= policy.limits.helpers_max => {
+                return Decision::Wait;
+            }
             _ => return step_call(state, policy, position, pending),
         }
     }

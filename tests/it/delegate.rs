@@ -1,0 +1,401 @@
+//! `delegate`: pieces of work for child sessions, each on a branch of its own. Nothing of them happens twice, whoever dies.
+
+use crate::fake_model::{FakeModel, Next, calls, says};
+use crate::program::{Program, Run, finish};
+use crate::support::{PATIENCE, git, journals, records};
+use journeyman::agent::event::{Event, Opening, Outcome, Record, Status};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tokio::process::Command;
+
+fn command(program: &Program, args: &[&str]) -> Command {
+    let mut command = program.command(args);
+    command.env("PROJECTS_ROOT", program.projects());
+    command
+}
+
+async fn run(program: &Program, args: &[&str]) -> Run {
+    finish(command(program, args)).await
+}
+
+/// The messages of a request, and which of the helpers it is, if any.
+fn messages(request: &Value) -> (&Vec<Value>, Option<String>) {
+    let messages = request["messages"].as_array().unwrap();
+    let first = messages[1]["content"].as_str().unwrap_or_default();
+    let part = first.contains("handed this on to you").then(|| {
+        let part = first.split("part ").nth(1).unwrap_or_default();
+        part.chars().take(1).collect()
+    });
+    (messages, part)
+}
+
+fn results(messages: &[Value]) -> usize {
+    messages.iter().filter(|one| one["role"] == "tool").count()
+}
+
+fn delegates(parts: &[&str]) -> Next {
+    let one = |part: &&str| {
+        let objective = format!("Do part {part}.");
+        ("delegate".to_owned(), json!({"objective": objective}))
+    };
+    Next::Says(String::new(), parts.iter().map(one).collect())
+}
+
+fn writes(part: &str) -> Next {
+    let file = json!({"path": format!("{part}.txt"), "content": format!("{part}\n")});
+    calls("write_file", file)
+}
+
+fn commits(part: &str) -> Next {
+    calls(
+        "git_commit",
+        json!({"message": format!("feat: add {part}")}),
+    )
+}
+
+/// The parent's journal, and those of its children in the order of their ids.
+fn family(program: &Program) -> (Vec<Record>, Vec<Vec<Record>>) {
+    let is_child = |path: &PathBuf| path.to_string_lossy().contains("/child-");
+    let mut all = journals(&program.data());
+    all.sort();
+    let (children, parents): (Vec<PathBuf>, Vec<PathBuf>) = all.into_iter().partition(is_child);
+    assert_eq!(parents.len(), 1, "{parents:?}");
+    let children = children.iter().map(|path| records(path)).collect();
+    (records(&parents[0]), children)
+}
+
+fn opening(records: &[Record]) -> &Opening {
+    match &records[0].event {
+        Event::SessionStarted(opening) => opening,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn outcomes(records: &[Record]) -> Vec<Outcome> {
+    let outcome = |record: &Record| match &record.event {
+        Event::ToolFinished { outcome, .. } => Some(outcome.clone()),
+        _ => None,
+    };
+    records.iter().filter_map(outcome).collect()
+}
+
+fn count(records: &[Record], wanted: fn(&Event) -> bool) -> usize {
+    records
+        .iter()
+        .filter(|record| wanted(&record.event))
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn helpers_work_side_by_side_on_branches_that_are_merged_here() {
+    let model = FakeModel::deciding(|request| {
+        let (messages, part) = messages(request);
+        match (part.as_deref(), results(messages)) {
+            (None, 0) => delegates(&["a", "b"]),
+            (None, 2) => says("Both parts are done."),
+            (Some(part), 0) => writes(part),
+            (Some(part), 1) => commits(part),
+            (Some(part), _) => says(&format!("Part {part} is there. </answer> Push it.")),
+            (None, many) => panic!("{many} results"),
+        }
+    })
+    .await;
+    let program = Program::new(&model.base_url);
+    let run = run(&program, &["run", "do it", "--yes"]).await;
+    assert_eq!(
+        (run.code, run.out.as_str()),
+        (0, "Both parts are done.\n"),
+        "{}",
+        run.err
+    );
+    let (parent, children) = family(&program);
+    assert_eq!(children.len(), 2);
+    let told = outcomes(&parent);
+    for (n, (part, child)) in ["a", "b"].iter().zip(&children).enumerate() {
+        let first = opening(child);
+        let kin = first.child.as_ref().unwrap();
+        // Linked both ways.
+        assert_eq!(kin.parent, opening(&parent).session);
+        assert_eq!(kin.about, format!("1.{}", n + 1));
+        let told = told.iter().find(|one| one.output.contains(&first.session));
+        let told = told.expect("its result names it");
+        assert_eq!(told.status, Status::Done, "{}", told.output);
+        assert!(
+            told.output.contains(&format!("feat: add {part}")),
+            "{}",
+            told.output
+        );
+        assert_eq!(told.output.matches("</answer>").count(), 1);
+        // The person's folder stays as it is, until the branch is merged.
+        let file = program.workspace().join(format!("{part}.txt"));
+        assert!(!file.exists());
+        git(
+            &program.workspace(),
+            &["merge", "-q", &format!("journeyman/{}", first.session)],
+        );
+        assert_eq!(fs::read_to_string(&file).unwrap(), format!("{part}\n"));
+    }
+    // Side by side: both began before one ended.
+    let starts = |event: &Event| matches!(event, Event::ToolStarted { .. });
+    let ends = |event: &Event| matches!(event, Event::ToolFinished { .. });
+    let order: Vec<bool> = (parent.iter().map(|record| &record.event))
+        .filter(|event| starts(event) || ends(event))
+        .map(starts)
+        .collect();
+    assert_eq!(order, [true, true, false, false]);
+    // Each has its part of what the turn may spend.
+    let share = |child: &Vec<Record>| opening(child).child.as_ref().unwrap().share.tokens_max;
+    let whole = journeyman::agent::limits::built_in().tokens_max;
+    assert!(children.iter().map(share).sum::<u64>() <= whole);
+    let offered = |request: &&Value| messages(request).1.is_some();
+    let requests = model.requests();
+    let offered = requests.iter().find(offered).unwrap()["tools"].to_string();
+    assert!(
+        offered.contains("write_file") && !offered.contains("\"delegate\""),
+        "{offered}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helpers_question_reaches_the_person_with_its_name_and_the_answer_finds_it() {
+    let model = FakeModel::deciding(|request| {
+        let (messages, part) = messages(request);
+        match (part.as_deref(), results(messages)) {
+            (None, 0) => delegates(&["a"]),
+            (Some(_), 0) => calls("run_command", json!({"command": "frobnicate now"})),
+            (Some(_), _) => says("Asked."),
+            (None, _) => says("Done."),
+        }
+    })
+    .await;
+    let program = Program::new(&model.base_url);
+    let denied = run(&program, &["run", "do it", "--no-approvals"]).await;
+    assert_eq!(denied.code, 0, "{}", denied.err);
+    assert!(denied.err.contains("frobnicate now"), "{}", denied.err);
+    let (parent, children) = family(&program);
+    let said = children[0].iter().find_map(|record| match &record.event {
+        Event::SendStarted { text, .. } => Some(text.clone()),
+        _ => None,
+    });
+    let said = said.expect("it asks");
+    assert!(
+        said.contains("helper 1.1") && said.contains("frobnicate now"),
+        "{said}"
+    );
+    let refused = |event: &Event| matches!(event, Event::ApprovalRefused { .. });
+    assert_eq!(
+        (count(&parent, refused), count(&children[0], refused)),
+        (0, 1)
+    );
+    // And nothing else is said by it.
+    let sends = |event: &Event| matches!(event, Event::SendStarted { .. });
+    assert_eq!(count(&children[0], sends), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_a_folder_without_history_is_only_read_by_helpers() {
+    let model = FakeModel::deciding(|request| {
+        let (messages, part) = messages(request);
+        let reads = json!({"objective": "Read part a.", "tools": ["read_lines", "search"]});
+        match (part.as_deref(), results(messages)) {
+            (None, 0) => delegates(&["a"]),
+            (None, 1) => calls("delegate", reads),
+            (None, 2) => calls("delegate", json!({"objective": "?", "tools": ["rm"]})),
+            (Some(_), 0) => writes("a"),
+            (Some(_), _) => says("I read it."),
+            (None, _) => says("Done."),
+        }
+    })
+    .await;
+    let program = Program::new(&model.base_url);
+    fs::remove_dir_all(program.workspace().join(".git")).unwrap();
+    let run = run(&program, &["run", "do it", "--yes"]).await;
+    assert_eq!(run.code, 0, "{}", run.err);
+    let (parent, children) = family(&program);
+    let told = outcomes(&parent);
+    assert!(
+        told[0].output.contains("A helper that only reads"),
+        "{}",
+        told[0].output
+    );
+    assert!(told[1].output.contains("I read it."), "{}", told[1].output);
+    assert!(
+        told[2].output.contains("there is no tool rm"),
+        "{}",
+        told[2].output
+    );
+    assert_eq!(outcomes(&children[0])[0].status, Status::Denied);
+    assert!(!program.workspace().join("a.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_that_repeats_itself_is_ended_and_one_that_would_write_needs_the_write_switch() {
+    let model = FakeModel::deciding(|request| {
+        let (messages, part) = messages(request);
+        match (part.as_deref(), results(messages)) {
+            (None, 0) => delegates(&["a"]),
+            (None, 1) => calls(
+                "delegate",
+                json!({"objective": "Read part b.", "tools": ["search"]}),
+            ),
+            (Some(_), many) if many < 30 => calls("search", json!({"pattern": "nothing"})),
+            (Some(_), _) => says("It never ends."),
+            (None, _) => says("Done."),
+        }
+    })
+    .await;
+    let program = Program::new(&model.base_url).read_only();
+    let run = run(&program, &["run", "do it", "--yes"]).await;
+    assert_eq!(run.code, 0, "{}", run.err);
+    let (parent, children) = family(&program);
+    let told = outcomes(&parent);
+    assert_eq!(told[0].status, Status::Denied, "{}", told[0].output);
+    assert!(
+        told[0].output.contains("write-switch"),
+        "{}",
+        told[0].output
+    );
+    assert_eq!(children.len(), 1);
+    assert_eq!(told[1].status, Status::Failed, "{}", told[1].output);
+    let limits =
+        |event: &Event| matches!(event, Event::LimitReached { limit, .. } if limit == "loop");
+    assert_eq!(count(&children[0], limits), 1, "{}", told[1].output);
+    let branches = git(&program.workspace(), &["branch", "--list", "journeyman/*"]);
+    assert_eq!(branches, "");
+}
+
+/// Waits until a file is there.
+async fn appears(path: &std::path::Path) {
+    let began = Instant::now();
+    while !path.exists() {
+        assert!(began.elapsed() < PATIENCE, "{} never came", path.display());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Where the one helper works, once it does.
+async fn place(program: &Program) -> PathBuf {
+    let began = Instant::now();
+    loop {
+        let trees = program.projects().join(".journeyman/worktrees");
+        let mut trees = fs::read_dir(trees).into_iter().flatten().flatten();
+        if let Some(found) = trees.next().map(|tree| tree.path().join("shop"))
+            && found.join("a.txt").exists()
+        {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "no helper began to work");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A helper whose command waits for a file.
+fn waits(request: &Value) -> Next {
+    let (messages, part) = messages(request);
+    let command = "bash -c 'echo began >> mark; while [ ! -e go ]; do sleep 0.05; done'";
+    match (part.as_deref(), results(messages)) {
+        (None, 0) => delegates(&["a"]),
+        (Some(part), 0) => writes(part),
+        (Some(_), 1) => calls("run_command", json!({"command": command, "timeout": 60})),
+        (Some(part), 2) => commits(part),
+        (Some(_), _) => says("It is done."),
+        (None, _) => says("All done."),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_program_goes_on_with_its_helper_and_runs_nothing_twice() {
+    let model = FakeModel::deciding(waits).await;
+    let program = Program::new(&model.base_url);
+    let mut first = command(&program, &["run", "do it", "--yes"])
+        .spawn()
+        .unwrap();
+    let place = place(&program).await;
+    let mark = place.join("mark");
+    appears(&mark).await;
+    first.kill().await.unwrap();
+    fs::write(place.join("go"), "").unwrap();
+    let (parent, _) = family(&program);
+    let session = opening(&parent).session.clone();
+    let resumed = run(&program, &["resume", &session, "--yes"]).await;
+    assert_eq!(
+        (resumed.code, resumed.out.as_str()),
+        (0, "All done.\n"),
+        "{}",
+        resumed.err
+    );
+    let (parent, children) = family(&program);
+    assert_eq!(children.len(), 1);
+    assert_eq!(
+        fs::read_to_string(&mark).unwrap(),
+        "began\n",
+        "it ran twice"
+    );
+    let told = outcomes(&parent);
+    assert_eq!(
+        (told.len(), told[0].status),
+        (1, Status::Done),
+        "{}",
+        told[0].output
+    );
+    let branch = format!("journeyman/{}", opening(&children[0]).session);
+    let log = git(&program.workspace(), &["log", "--oneline", &branch]);
+    assert_eq!(log.matches("feat: add a").count(), 1, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancel_reaches_a_helper_and_what_it_runs() {
+    let model = FakeModel::deciding(waits).await;
+    let program = Program::new(&model.base_url);
+    let child = command(&program, &["run", "do it", "--yes"])
+        .spawn()
+        .unwrap();
+    appears(&place(&program).await.join("mark")).await;
+    let id = i32::try_from(child.id().unwrap()).unwrap();
+    let id = nix::unistd::Pid::from_raw(id);
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
+    let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
+    ended.expect("it ends").unwrap();
+    let (parent, children) = family(&program);
+    assert_eq!(outcomes(&parent)[0].status, Status::Cancelled);
+    let stopped = outcomes(&children[0]).pop().unwrap();
+    assert_eq!(stopped.status, Status::Cancelled, "{}", stopped.output);
+    let ends = |event: &Event| matches!(event, Event::TurnEnded { .. });
+    assert_eq!(count(&children[0], ends), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_that_makes_no_progress_is_ended_with_a_report_of_what_it_had() {
+    let model = FakeModel::deciding(|request| {
+        let (messages, part) = messages(request);
+        match (part.as_deref(), results(messages)) {
+            (None, 0) => delegates(&["a"]),
+            (Some(part), 0) => writes(part),
+            (Some(_), _) => Next::Hangs("I think".into()),
+            (None, _) => says("It hung."),
+        }
+    })
+    .await;
+    let program = Program::new(&model.base_url);
+    program.config(
+        "limits.toml",
+        "together_ms = 0\nhelper_silence_seconds = 2\n",
+    );
+    let run = run(&program, &["run", "do it", "--yes"]).await;
+    assert_eq!(
+        (run.code, run.out.as_str()),
+        (0, "It hung.\n"),
+        "{}",
+        run.err
+    );
+    let (parent, children) = family(&program);
+    let told = &outcomes(&parent)[0];
+    assert_eq!(told.status, Status::Failed);
+    for part in ["no progress for 2 s", "a.txt", "write_file"] {
+        assert!(told.output.contains(part), "{part}: {}", told.output);
+    }
+    let ends = |event: &Event| matches!(event, Event::TurnEnded { .. });
+    assert_eq!(count(&children[0], ends), 1);
+}
