@@ -7,7 +7,11 @@ use super::registry::Definition;
 use std::sync::{Arc, OnceLock};
 
 /// Path and text.
-const TEXTS: [(&str, &str); 6] = [
+const TEXTS: [(&str, &str); 7] = [
+    (
+        "prompts/commands/ask.command.md",
+        include_str!("../../prompts/commands/ask.command.md"),
+    ),
     (
         "prompts/commands/commit.command.md",
         include_str!("../../prompts/commands/commit.command.md"),
