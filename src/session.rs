@@ -5,6 +5,7 @@
 
 use crate::agent::apply::{Illegal, apply};
 use crate::agent::carry;
+use crate::agent::charter;
 use crate::agent::children;
 use crate::agent::event::{
     CallId, CheckpointTaken, Event, Inbound, Moment, Record, Restored, Timestamp,
@@ -326,7 +327,7 @@ impl Session {
             checkout: worktrees::missing(&self.state)
                 .and_then(|_| open_workspace(Path::new(&self.state.checkout.path)).ok()),
             home: self.home.clone(),
-            role: self.state.role.clone(),
+            role: charter::handed_on(&self.state),
             share: children::share(&self.state, &self.surface.policy),
             folder: self.state.checkout.clone(),
             opening: opening.clone(),

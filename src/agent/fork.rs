@@ -3,8 +3,10 @@
 //! The conversation and the plan go along. Grants, approvals, questions, and effects that have not ended do not: they were
 //! given to, and made by, the other session.
 
-use crate::agent::event::{Fork, Opening};
+use crate::agent::event::{Fork, NextRole, Opening};
+use crate::agent::roles::Role;
 use crate::agent::state::{Phase, State, Stop};
+use std::sync::Arc;
 
 /// Whether the past up to here can stand for itself: no call is open, and everything that was said is in the conversation.
 pub fn is_possible(state: &State) -> bool {
@@ -42,7 +44,11 @@ pub fn opening(state: &State, session: String, chat: String, program: String) ->
         plan: state.plan.clone(),
         changed: state.changed.iter().cloned().collect(),
         in_turn,
-        role: state.role.as_deref().cloned().map(Box::new),
+        role: boxed(state.role.as_ref()),
+        next_role: state.next_role.as_ref().map(|next| NextRole {
+            role: boxed(next.as_ref()),
+        }),
+        charter: state.charter.as_deref().cloned().map(Box::new),
     };
     let together_ms = match chat == parent.chat {
         true => parent.together_ms,
@@ -63,4 +69,8 @@ pub fn opening(state: &State, session: String, chat: String, program: String) ->
         child: None,
         ..(**parent).clone()
     }
+}
+
+fn boxed(role: Option<&Arc<Role>>) -> Option<Box<Role>> {
+    role.map(|role| Box::new((**role).clone()))
 }

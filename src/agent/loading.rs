@@ -49,7 +49,7 @@ pub fn is_text(state: &State, message: &Inbound) -> bool {
 
 /// What the model reads in the place of the message.
 pub fn words(state: &State, message: &Inbound) -> Option<String> {
-    let Some(Loaded::Text { path, text }) = state.loaded.get(&message.id) else {
+    let Some(Loaded::Text { path, text, .. }) = state.loaded.get(&message.id) else {
         return None;
     };
     let said = message.text.trim();

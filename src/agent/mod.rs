@@ -8,6 +8,8 @@ pub mod apply;
 pub mod brief;
 /// Between the person's folder and the worktree.
 pub mod carry;
+/// What a command lays down for the turn that it begins.
+pub mod charter;
 /// The workspace's earlier states.
 pub mod checkpoints;
 /// Sessions that another session begins.

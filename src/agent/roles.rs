@@ -44,10 +44,22 @@ pub struct Role {
 
 impl Role {
     pub fn forbids(&self, tool: &str) -> bool {
-        let names = |tools: &BTreeSet<String>| {
-            tools.contains(tool) || tools.iter().any(|name| is_of_server(name, tool))
-        };
+        let names = |tools: &BTreeSet<String>| names(tools, tool);
         names(&self.without) || !self.tools.as_ref().is_none_or(names)
+    }
+
+    /// It acts where the person chose another one: that one's tools are the most that it has.
+    pub fn within(self, chosen: &Role) -> Self {
+        let kept = |tool: &String| !chosen.forbids(tool);
+        let tools = match (self.tools, &chosen.tools) {
+            (Some(tools), _) => Some(tools.into_iter().filter(kept).collect()),
+            (None, tools) => tools.clone(),
+        };
+        Self {
+            tools,
+            without: &self.without | &chosen.without,
+            ..self
+        }
     }
 
     /// The system prompt with its words at the end.
@@ -66,6 +78,11 @@ impl Role {
             escaped(self.text.trim())
         )
     }
+}
+
+/// Whether one of these is the tool, or stands for it.
+pub(super) fn names(tools: &BTreeSet<String>, tool: &str) -> bool {
+    tools.contains(tool) || tools.iter().any(|name| is_of_server(name, tool))
 }
 
 /// `mcp__SERVER` and `mcp__SERVER__*` stand for all tools of a server.

@@ -4,6 +4,7 @@
 
 use crate::agent::brief::Briefing;
 use crate::agent::carry::Carrying;
+use crate::agent::charter::Charter;
 use crate::agent::checkpoints::Checkpoints;
 use crate::agent::children;
 use crate::agent::conversation::{Conversation, Words};
@@ -102,6 +103,8 @@ pub struct State {
     pub role: Option<Arc<Role>>,
     /// Another one, or none, from the next turn on.
     pub next_role: Option<Option<Arc<Role>>>,
+    /// What the command that began the last turn lays down for it.
+    pub charter: Option<Arc<Charter>>,
     /// How often a process died over its work.
     pub interruptions: u32,
     /// When the person is reminded of what is asked, once: in sessions that a schedule started.
@@ -384,7 +387,10 @@ impl State {
             }),
             skills: Skills::default(),
             role: children::role_of(opening).map(Arc::from),
-            next_role: None,
+            next_role: fork
+                .and_then(|fork| fork.next_role.as_ref())
+                .map(|next| next.role.clone().map(Arc::from)),
+            charter: fork.and_then(|fork| fork.charter.clone()).map(Arc::from),
             interruptions: 0,
             remind_at: None,
             errand: None,

@@ -50,7 +50,7 @@ pub struct Alias {
 }
 
 impl Policy {
-    /// The model that is asked: the agent's own, where its name means one here.
+    /// The model that is asked: the command's or the agent's own, where its name means one here.
     pub fn model_of(&self, state: &State) -> &str {
         self.alias(state).map_or(&self.model, |alias| &alias.model)
     }
@@ -71,7 +71,9 @@ impl Policy {
     }
 
     fn alias(&self, state: &State) -> Option<&Alias> {
-        let name = state.role.as_ref()?.model.as_ref()?;
+        let charter = state.charter.as_ref().and_then(|one| one.model.as_ref());
+        let role = || state.role.as_ref()?.model.as_ref();
+        let name = charter.or_else(role)?;
         self.aliases.get(&name.to_ascii_lowercase())
     }
 }
@@ -350,6 +352,7 @@ pub fn toolset(state: &State, policy: &Policy) -> Toolset {
         write: policy.gate.write_enabled(),
         skills: briefing.is_some_and(|known| known.brief.has_skills()),
         role: state.role.clone(),
+        charter: state.charter.clone(),
         mcp: mcp::offered(state),
     }
 }

@@ -167,7 +167,7 @@ fn command(call: &Call) -> Option<(Vec<Touch>, String)> {
         Touch::Read(_) | Touch::Write(_) | Touch::RepositoryRead | Touch::RepositoryWrite => None,
         Touch::Push(_) | Touch::GitHubRead | Touch::GitHubWrite => None,
         Touch::Workspace(_) | Touch::Clone(_) | Touch::Schedule(_) | Touch::Mcp(_) => None,
-        Touch::Sources(_) | Touch::Forbidden { .. } => None,
+        Touch::Sources(_) | Touch::Forbidden { .. } | Touch::Only { .. } => None,
     })?;
     Some((touches, text))
 }

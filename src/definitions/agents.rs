@@ -13,7 +13,7 @@ pub const MODELS: [&str; 3] = ["sonnet", "opus", "haiku"];
 const READ: &[&str] = &["read_lines", "get_file_outline", "list_files"];
 const FIND: &[&str] = &["list_files", "search"];
 const EDIT: &[&str] = &["write_file", "apply_patch", "preview_patch"];
-const RUN: &[&str] = &["run_command", "manage_process", "read_output"];
+pub(super) const RUN: &[&str] = &["run_command", "manage_process", "read_output"];
 const PLAN: &[&str] = &["create_task_plan", "update_task_status", "get_task_plan"];
 /// What somebody who takes `Bash` away means as well: it changes the repository or reaches outside.
 const BESIDES_RUN: &[&str] = &[
@@ -201,7 +201,7 @@ fn names(value: &Value) -> Vec<String> {
 }
 
 /// Our names for what is given; `None` where nobody knows it. A tool with a pattern is more than its pattern: it grants nothing.
-fn granted(name: &str) -> Option<Vec<String>> {
+pub(super) fn granted(name: &str) -> Option<Vec<String>> {
     let known = known(name)?;
     Some(known.iter().map(|name| (*name).to_owned()).collect())
 }
@@ -224,7 +224,7 @@ fn taken(name: &str) -> Option<Vec<String>> {
     )
 }
 
-fn known(name: &str) -> Option<Vec<&str>> {
+pub(super) fn known(name: &str) -> Option<Vec<&str>> {
     if let Some(own) = tools::find(name) {
         return Some(vec![own.name]);
     }

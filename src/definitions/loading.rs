@@ -167,7 +167,7 @@ pub enum Caller {
 }
 
 /// The agent that works where nobody chose one.
-const AGENT: &str = "agent";
+pub const AGENT: &str = "agent";
 
 impl Caller {
     /// What its front matter says against it; `agent`: the one that the person chose.
@@ -219,7 +219,7 @@ pub fn front_matter(mut keys: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// A list in one text: at commas outside of parentheses, at blanks where there are none.
-fn listed(text: &str) -> Vec<String> {
+pub(super) fn listed(text: &str) -> Vec<String> {
     let at = |divides: fn(char) -> bool| {
         let mut depth = 0_usize;
         let parts = text.split(move |c: char| {

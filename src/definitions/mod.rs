@@ -2,6 +2,8 @@
 
 /// What agents may use.
 pub mod agents;
+/// What a command allows the turn that it starts.
+pub mod allowed;
 /// What a command was given.
 pub mod arguments;
 /// Those of the program itself.

@@ -57,6 +57,16 @@ pub fn read(text: &str, arguments: &Arguments, count: Count) -> Vec<Piece> {
     reader.finish()
 }
 
+/// The commands of a text that are the same whatever it is given.
+pub fn commands(text: &str) -> Vec<String> {
+    let pieces = read(text, &Arguments::read(""), Count::FromOne).into_iter();
+    let commands = pieces.filter_map(|piece| match piece {
+        Piece::Command(inline) => Some(inline.command),
+        Piece::Text(_) | Piece::File(_) => None,
+    });
+    commands.filter(|command| !command.contains('$')).collect()
+}
+
 /// Those of a file that a text includes: of it, only references to other files count.
 pub fn read_included(text: &str) -> Vec<Piece> {
     let mut reader = Reader::new(text, None);

@@ -256,7 +256,7 @@ fn runnable(touches: &[Touch], verdict: &Verdict) -> Option<Runnable> {
         Touch::Read(_) | Touch::Write(_) | Touch::RepositoryRead | Touch::RepositoryWrite => None,
         Touch::Push(_) | Touch::GitHubRead | Touch::GitHubWrite => None,
         Touch::Workspace(_) | Touch::Clone(_) | Touch::Schedule(_) | Touch::Mcp(_) => None,
-        Touch::Sources(_) | Touch::Forbidden { .. } => None,
+        Touch::Sources(_) | Touch::Forbidden { .. } | Touch::Only { .. } => None,
     })?;
     match (verdict.shell, verdict.commands.first()) {
         (false, Some(command)) => Some(Runnable::Argv(command.argv.clone())),

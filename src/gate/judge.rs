@@ -12,6 +12,7 @@ mod command;
 use crate::agent::mcp::full_name;
 use crate::gate::bounds::{Budget, PATH_MAX_BYTES, PATHS_MAX};
 use crate::gate::findings::Findings;
+use crate::gate::fits::fits;
 use crate::gate::grant::pattern_of;
 use crate::gate::options::read_words;
 use crate::gate::paths::{Fault, candidates, fault, names_secret};
@@ -19,8 +20,8 @@ use crate::gate::policy::GatePolicy;
 use crate::gate::shell::{self, Script, Unreadable};
 use crate::gate::words::{Feature, Word};
 use crate::gate::{
-    Decision, Destination, Facts, JudgedCommand, McpTouch, Pattern, PushWish, ScheduleFact, Touch,
-    Verdict, Wants,
+    Decision, Destination, Facts, JudgedCommand, McpTouch, Pattern, PushWish, Restrains,
+    ScheduleFact, Touch, Verdict, Wants,
 };
 use crate::schedule::wish::{Wish, shown_time};
 use std::collections::HashMap;
@@ -107,8 +108,8 @@ impl<'a> Judgement<'a> {
     fn touch(&mut self, touch: &Touch) {
         let changes = match touch {
             Touch::Read(_) | Touch::RepositoryRead => false,
-            Touch::GitHubRead | Touch::Workspace(_) | Touch::Forbidden { .. } => false,
-            Touch::Sources(_) => false,
+            Touch::GitHubRead | Touch::Workspace(_) | Touch::Sources(_) => false,
+            Touch::Forbidden { .. } | Touch::Only { .. } => false,
             Touch::Schedule(wish) => wish.changes(),
             Touch::Write(_) | Touch::Command(_) | Touch::RepositoryWrite => true,
             Touch::Push(_) | Touch::GitHubWrite | Touch::Clone(_) | Touch::Mcp(_) => true,
@@ -137,12 +138,46 @@ impl<'a> Judgement<'a> {
             Touch::Schedule(_) => {}
             Touch::Mcp(mcp) => self.mcp(mcp),
             Touch::Sources(names) => self.sources(names),
-            Touch::Forbidden { agent, tool } => self.note(
+            Touch::Forbidden { by, tool } => self.forbidden(by, tool),
+            Touch::Only { command, runs } => self.only(command, runs),
+        }
+    }
+
+    fn forbidden(&mut self, by: &Restrains, tool: &str) {
+        match by {
+            Restrains::Agent(agent) => self.note(
                 Decision::Deny,
                 "agent-tools",
                 format!("the agent {agent} does not have {tool}"),
                 "another agent, or none, by the person's word: /agents",
             ),
+            Restrains::Command(command) => self.note(
+                Decision::Deny,
+                "command-tools",
+                format!("the allowed-tools of /{command} do not have {tool}"),
+                "go on without it, or leave it to a turn that the command does not begin",
+            ),
+        }
+    }
+
+    /// Where nobody knows what would run, none of it is what the patterns mean.
+    fn only(&mut self, command: &str, runs: &[Vec<String>]) {
+        let fit = |one: &JudgedCommand| {
+            let mut lists = runs.iter();
+            lists.all(|list| list.iter().any(|pattern| fits(pattern, &one.argv)))
+        };
+        if self.commands.is_empty() || !self.commands.iter().all(fit) {
+            let lists = runs.iter().map(|list| format!("Bash({})", list.join(", ")));
+            let meant: Vec<String> = lists.collect();
+            self.note(
+                Decision::Deny,
+                "command-tools",
+                format!(
+                    "the allowed-tools of /{command} say {}",
+                    meant.join(" and ")
+                ),
+                "go on with what they name, or leave it to a turn that the command does not begin",
+            );
         }
     }
 

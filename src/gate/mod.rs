@@ -11,6 +11,8 @@ mod bounds;
 mod explain;
 /// What was found, and the verdict that it adds up to.
 mod findings;
+/// Patterns that narrow what may be run.
+mod fits;
 /// What *always this session* would cover.
 mod grant;
 /// Verdicts: what a call needs looked up, and what the gate says about it.
@@ -41,6 +43,7 @@ mod words;
 pub use approved::{Approved, Authority, Circumstances, Runnable, Ticket, admit, digest};
 pub use bounds::letters;
 pub use explain::Explanation;
+pub use fits::{fits, is_pattern};
 pub use judge::{judge, wants};
 pub use paths::names_secret;
 pub use policy::{BUILT_IN, GatePolicy, GateSettings, PolicyError};
@@ -126,7 +129,8 @@ impl Touch {
             Touch::Command(_) | Touch::RepositoryRead | Touch::RepositoryWrite => None,
             Touch::Push(_) | Touch::GitHubRead | Touch::GitHubWrite => None,
             Touch::Workspace(_) | Touch::Clone(_) | Touch::Schedule(_) => None,
-            Touch::Mcp(_) | Touch::Sources(_) | Touch::Forbidden { .. } => None,
+            Touch::Mcp(_) | Touch::Sources(_) => None,
+            Touch::Forbidden { .. } | Touch::Only { .. } => None,
         }
     }
 }
@@ -159,11 +163,24 @@ pub enum Touch {
     Mcp(McpTouch),
     /// A question goes to whoever answers about these sources.
     Sources(Vec<String>),
-    /// A tool that the agent, by its definition, does not have.
+    /// A tool that the agent, or the command that began the turn, by its definition does not have.
     Forbidden {
-        agent: String,
+        by: Restrains,
         tool: String,
     },
+    /// Of the call's commands, only those that fit one of each of these: the command that began the turn says so. It stands
+    /// behind what it narrows.
+    Only {
+        command: String,
+        runs: Vec<Vec<String>>,
+    },
+}
+
+/// Whose definition takes tools away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Restrains {
+    Agent(String),
+    Command(String),
 }
 
 /// Which tool of which server.

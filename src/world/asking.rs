@@ -2,8 +2,6 @@
 
 use super::{Scene, World};
 use crate::agent::event::{Answer, CallId, Event, Usage};
-use crate::agent::mcp::Offer;
-use crate::agent::roles::Role;
 use crate::agent::step::Toolset;
 use crate::definitions::{Kind, Origin};
 use crate::gate::Destination;
@@ -21,18 +19,16 @@ use std::sync::{Arc, Mutex};
 #[derive(Default)]
 pub struct Offers(Mutex<HashMap<(Kit, Taken), Arc<RawValue>>>);
 
-/// Tools that an agent does not have.
+/// Tools that an agent, or a command, takes away.
 type Taken = Vec<&'static str>;
 
 /// So many different offers are remembered.
 const OFFERS_MAX: usize = 200;
 
 impl Offers {
-    fn pick(&self, kit: Kit, role: Option<&Role>) -> Arc<RawValue> {
+    fn pick(&self, kit: Kit, wanted: &Toolset) -> Arc<RawValue> {
         let names = tools::all().iter().map(|tool| tool.name);
-        let taken: Taken = names
-            .filter(|name| role.is_some_and(|role| role.forbids(name)))
-            .collect();
+        let taken: Taken = names.filter(|name| wanted.forbids(name)).collect();
         // Each change is one insertion: a panic elsewhere cannot have left it half done.
         let mut made = (self.0.lock()).unwrap_or_else(|poisoned| poisoned.into_inner());
         if made.len() >= OFFERS_MAX {
@@ -132,10 +128,9 @@ impl World {
             schedules: scene.can_schedule,
             ..kit
         };
-        let role = wanted.role.as_deref();
-        let ours = self.offers.pick(kit, role);
+        let ours = self.offers.pick(kit, wanted);
         match wanted.write && !wanted.mcp.tools.is_empty() {
-            true => with_theirs(&ours, &wanted.mcp, role).into(),
+            true => with_theirs(&ours, wanted).into(),
             false => ours,
         }
     }
@@ -168,12 +163,12 @@ impl World {
 }
 
 /// Our own tools, the same bytes as without them, and behind these the tools of servers.
-fn with_theirs(ours: &RawValue, mcp: &Offer, role: Option<&Role>) -> Box<RawValue> {
+fn with_theirs(ours: &RawValue, wanted: &Toolset) -> Box<RawValue> {
     let is_kept = |offer: &Value| {
         let name = offer["function"]["name"].as_str().unwrap_or_default();
-        !role.is_some_and(|role| role.forbids(name))
+        !wanted.forbids(name)
     };
-    let theirs = mcp.functions().into_iter().filter(is_kept);
+    let theirs = wanted.mcp.functions().into_iter().filter(is_kept);
     let theirs = theirs.map(|function| function.to_string());
     let ours = ours.get().trim_start_matches('[').trim_end_matches(']');
     let all = [ours.to_owned()].into_iter().chain(theirs);

@@ -9,7 +9,8 @@ use crate::definitions::front_matter::split;
 use crate::definitions::hidden;
 use crate::definitions::places::{self, Placed, Searched};
 use crate::definitions::skills::FILE;
-use crate::definitions::{Bounds, Definition, FrontMatter, Origin, Problem};
+use crate::definitions::{Bounds, Definition, FrontMatter, Kind, Origin, Problem};
+use crate::definitions::{allowed, template};
 use crate::tools::is_secret;
 use nix::dir::{Dir, Type};
 use std::collections::HashMap;
@@ -292,8 +293,13 @@ impl Search<'_> {
             return Ok(Some(known));
         }
         let text = read(&file, self.shelf.bounds.bytes_max)?;
-        let warnings = hidden::warning(&text).into_iter().collect();
-        let read = definition(split(&text).0, warnings, digest_of(text.as_bytes()));
+        let (front, body) = split(&text);
+        let mut warnings: Vec<String> = hidden::warning(&text).into_iter().collect();
+        if placed.kind == Kind::Command {
+            let commands = template::commands(body);
+            warnings.extend(allowed::problems(&front.keys, &commands));
+        }
+        let read = definition(front, warnings, digest_of(text.as_bytes()));
         self.shelf.remember(key, stamp, &read);
         Ok(Some(read))
     }

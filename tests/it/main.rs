@@ -4,6 +4,7 @@ mod agents;
 mod ask;
 mod ask_sources;
 mod carry;
+mod charter;
 mod chats;
 mod command_line;
 mod commands;

@@ -9,6 +9,7 @@ use crate::support::{generated, texts};
 use journeyman::agent::apply::apply;
 use journeyman::agent::brief::Brief;
 use journeyman::agent::carry::Carried;
+use journeyman::agent::charter::Charter;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, Closed, CommandWish, EffectClass, Event, Expectation,
     ExpectedFile, Got, Image, Inbound, Loaded, Media, MediaKind, Names, NotDelivered, Opening,
@@ -1301,7 +1302,22 @@ fn loaded(wish: &CommandWish, how: usize) -> Loaded {
         (_, how) => Loaded::Text {
             path: "a".into(),
             text: ["/cancel", "yes", "stop", "/new"][how - 3].into(),
+            charter: (how > 3).then(|| Box::new(charter(how))),
         },
+    }
+}
+
+/// What a command may lay down: an agent, fewer tools, commands that fit a pattern.
+fn charter(how: usize) -> Charter {
+    Charter {
+        command: "a".into(),
+        tools: (how == 5).then(|| ["run_command".to_owned()].into()),
+        runs: match how {
+            5 => vec![vec!["cargo:*".into()]],
+            _ => Vec::new(),
+        },
+        model: None,
+        role: (how == 4).then(reader),
     }
 }
 

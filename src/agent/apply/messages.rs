@@ -5,6 +5,7 @@ use super::mcp;
 use super::outbox::{notice, say, send_again};
 use super::trust::begin_turn;
 use super::{Illegal, illegal, turn};
+use crate::agent::charter;
 use crate::agent::conversation::Words;
 use crate::agent::event::{Along, By, Inbound, Outcome, OutgoingKind, Reading, Status, Via};
 use crate::agent::loading;
@@ -12,6 +13,7 @@ use crate::agent::loops::Loops;
 use crate::agent::state::{Pending, Phase, Question, Stage, State, Stop, Ticket, Turn};
 use crate::agent::wording;
 use crate::gate::Pattern;
+use std::sync::Arc;
 
 const SHOWN_WITH_THE_ANSWER: &str = "[The picture that the person sent with that answer:]";
 
@@ -67,6 +69,8 @@ pub(super) fn take_message(
     reading: &Reading,
     reply: Option<&str>,
 ) -> Result<(), Illegal> {
+    let ids = [first].into_iter().chain(with);
+    let charter = charter::of(state, ids.map(|along| along.message.as_str()));
     let (message, mut words) = whole(state, first)?;
     for along in with {
         let (_, next) = whole(state, along)?;
@@ -97,6 +101,7 @@ pub(super) fn take_message(
             let person = !matches!(message.via, Via::Schedule | Via::Notice);
             let began = person.then(|| message.id.clone());
             state.turn = Some(Turn::begin(state.now, began, state.plan.done()));
+            state.charter = charter.map(Arc::new);
             begin_turn(state);
             mcp::begin_turn(state);
         }

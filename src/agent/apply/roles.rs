@@ -29,8 +29,20 @@ pub(super) fn answer(state: &mut State, answer: &AgentAnswer) -> Result<(), Ille
 
 /// The system prompt changes between turns, and never within one.
 pub(super) fn begin_turn(state: &mut State) {
-    let Some(next) = state.next_role.take() else {
-        return;
+    // The person's choice counts again from the turn after the command's.
+    let commands = state.charter.as_ref().and_then(|one| one.role.clone());
+    let next = match (commands, state.next_role.take()) {
+        (None, None) => return,
+        (None, Some(next)) => next,
+        (Some(role), next) => {
+            let chosen = next.unwrap_or_else(|| state.role.clone());
+            let role = match &chosen {
+                Some(chosen) => role.within(chosen),
+                None => role,
+            };
+            state.next_role = Some(chosen);
+            Some(Arc::new(role))
+        }
     };
     let base = &state.opening.system;
     let system = next
@@ -44,14 +56,13 @@ pub(super) fn begin_turn(state: &mut State) {
     }
 }
 
-/// What a workspace says counts no longer.
-pub(super) fn distrust(state: &mut State) {
-    let is_theirs = |role: &Arc<crate::agent::roles::Role>| role.origin == Origin::Workspace;
-    let next = state
-        .next_role
-        .clone()
-        .unwrap_or_else(|| state.role.clone());
-    if next.as_ref().is_some_and(is_theirs) {
-        state.next_role = Some(None);
-    }
+/// What a workspace says counts no longer: the agent of its that ends, by name.
+pub(super) fn distrust(state: &mut State) -> Option<String> {
+    let next = state.next_role.as_ref().unwrap_or(&state.role);
+    let theirs = next
+        .as_ref()
+        .filter(|role| role.origin == Origin::Workspace)?;
+    let name = theirs.name.clone();
+    state.next_role = Some(None);
+    Some(name)
 }

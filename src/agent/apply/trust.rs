@@ -15,11 +15,14 @@ pub(super) fn answer(state: &mut State, answer: &TrustAnswer) -> Result<(), Ille
     let ErrandWish::Trust(_) = met(state)? else {
         return illegal("an answer about trust that nobody asked for");
     };
-    let text = wording::trust_answer(&state.texts, answer);
-    say(state, OutgoingKind::Notice, text);
-    if let TrustAnswer::Revoked { .. } = answer {
-        roles::distrust(state);
+    let mut text = wording::trust_answer(&state.texts, answer);
+    if let TrustAnswer::Revoked { .. } = answer
+        && let Some(agent) = roles::distrust(state)
+    {
+        let ended = state.texts.say("trust_agent_ended", &[("agent", &agent)]);
+        text = format!("{text}\n{ended}");
     }
+    say(state, OutgoingKind::Notice, text);
     match answer {
         TrustAnswer::Trusted { .. } | TrustAnswer::Revoked { .. } => {
             state.briefing.get_or_insert_with(Briefing::default).due = true;

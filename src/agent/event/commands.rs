@@ -1,5 +1,6 @@
 //! What a message asks of the commands that are written in files, and what came of it.
 
+use crate::agent::charter::Charter;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +20,9 @@ pub enum Loaded {
     Text {
         path: String,
         text: String,
+        /// What it lays down for the turn that it begins.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        charter: Option<Box<Charter>>,
     },
     /// There is none of this name; these are like it.
     Unknown {

@@ -2,6 +2,7 @@
 
 use super::{Image, Media, Spoken, Timestamp};
 use crate::agent::brief::Brief;
+use crate::agent::charter::Charter;
 use crate::agent::children::Child;
 use crate::agent::conversation::{Kind, Past};
 use crate::agent::language::Language;
@@ -99,6 +100,19 @@ pub struct Fork {
     /// The parent's turn had not ended there: it can be resumed.
     pub in_turn: bool,
     /// The agent that the parent acted as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Box<Role>>,
+    /// Another one counts from the next turn on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_role: Option<NextRole>,
+    /// What the command that began the parent's turn lays down for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charter: Option<Box<Charter>>,
+}
+
+/// The agent of the next turn; none: as this program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextRole {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Box<Role>>,
 }

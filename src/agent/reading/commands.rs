@@ -8,7 +8,7 @@ use crate::agent::command::{ChatCommand, looks_like_code};
 use crate::agent::event::{EndReason, Event, Inbound, Reading, Via};
 use crate::agent::loading;
 use crate::agent::money;
-use crate::agent::roles;
+use crate::agent::roles::{self, AgentWish};
 use crate::agent::state::State;
 use crate::agent::step::Policy;
 use crate::agent::trust;
@@ -45,10 +45,7 @@ pub(super) fn take_command(
         }
         ChatCommand::Cron(said) => cron(state, message, said),
         ChatCommand::Trust(said) => trust(state, message, said),
-        ChatCommand::Agents(said) => Event::AgentsAsked {
-            by: by(message),
-            wish: roles::read(said),
-        },
+        ChatCommand::Agents(said) => agents(state, message, said),
         ChatCommand::Undo { rounds, force } => undo(state, message, rounds, force),
         ChatCommand::Redo { force } => redo(state, message, force),
         ChatCommand::New => command(message, "new", say(state, "new_thread", &[])),
@@ -121,6 +118,20 @@ fn trust(state: &State, message: &Inbound, said: &str) -> Event {
         Via::Text | Via::Button | Via::Reaction | Via::Pairing | Via::Notice => Event::TrustAsked {
             by: by(message),
             wish: trust::read(said),
+        },
+    }
+}
+
+fn agents(state: &State, message: &Inbound, said: &str) -> Event {
+    let wish = roles::read(said);
+    match (message.via, &wish) {
+        // What may be used, whoever is there says.
+        (Via::Schedule, AgentWish::Use { .. } | AgentWish::Off) => {
+            command(message, "agents", say(state, "agents_by_person", &[]))
+        }
+        _ => Event::AgentsAsked {
+            by: by(message),
+            wish,
         },
     }
 }

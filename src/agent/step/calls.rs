@@ -9,7 +9,7 @@ use crate::agent::mcp::{self, Offered};
 use crate::agent::recovery::{self, Remedy};
 use crate::agent::skills;
 use crate::agent::state::{Pending, Stage, State, Stop, Turn};
-use crate::agent::{checkpoints, wording, workspaces};
+use crate::agent::{charter, checkpoints, wording, workspaces};
 use crate::gate::{self, Facts, Touch, Verdict};
 use crate::tools::{self, Action, Tool};
 use serde_json::Value;
@@ -226,9 +226,10 @@ fn prepare(
         .json()
         .map_err(|error| wording::malformed_arguments(tool.name, &error))?;
     tools::validate(tool, &arguments)?;
-    let touches = match forbidden(state, tool.name) {
+    let touches = match charter::forbidden(state, tool.name) {
+        // Nothing else of the call matters, and nothing is looked up.
         Some(forbidden) => vec![forbidden],
-        None => (tool.touches)(&arguments)?,
+        None => charter::narrowed(state, (tool.touches)(&arguments)?),
     };
     Ok(Prepared {
         tool,
@@ -250,19 +251,10 @@ fn prepare_theirs(state: &State, call: &Call, offered: &Offered) -> Result<Prepa
         name: offered.full_name().into(),
         class: offered.class,
         touches: vec![
-            forbidden(state, &offered.name)
+            charter::forbidden(state, &offered.name)
                 .unwrap_or_else(|| Touch::Mcp(gate::McpTouch::of(offered))),
         ],
         arguments,
-    })
-}
-
-/// All that a tool touches which the agent does not have: nothing else of the call matters, and nothing is looked up.
-fn forbidden(state: &State, tool: &str) -> Option<Touch> {
-    let role = state.role.as_ref().filter(|role| role.forbids(tool))?;
-    Some(Touch::Forbidden {
-        agent: role.name.clone(),
-        tool: tool.to_owned(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! What can be done to the world, and what is written down before.
 
 use crate::agent::carry::Carry;
+use crate::agent::charter::Charter;
 use crate::agent::checkpoints::{Swap, Way};
 use crate::agent::conversation::Wire;
 use crate::agent::event::{
@@ -22,8 +23,18 @@ pub struct Toolset {
     pub skills: bool,
     /// Who does not have all of them.
     pub role: Option<Arc<Role>>,
+    /// What the command that began the turn leaves of them.
+    pub charter: Option<Arc<Charter>>,
     /// Those of MCP servers.
     pub mcp: Arc<mcp::Offer>,
+}
+
+impl Toolset {
+    /// Whether a tool is taken away.
+    pub fn forbids(&self, tool: &str) -> bool {
+        let by_role = self.role.as_ref().is_some_and(|role| role.forbids(tool));
+        by_role || self.charter.as_ref().is_some_and(|one| one.forbids(tool))
+    }
 }
 
 /// An effect on the world.

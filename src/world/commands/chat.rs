@@ -1,12 +1,16 @@
 //! What a chat asks of the commands in files: their names, and the text of one.
 
 use super::Loader;
+use crate::agent::brief::OURSELVES;
+use crate::agent::charter::Charter;
 use crate::agent::event::{CallId, CommandWish, Event, ListedCommand, Loaded};
+use crate::definitions::allowed::{Allowed, allowed};
 use crate::definitions::arguments::Arguments;
-use crate::definitions::loading::{Caller, LoadError, cut};
+use crate::definitions::loading::{self, AGENT, Caller, LoadError, cut};
 use crate::definitions::{Definition, Kind};
 use crate::world::workspace::Workspace;
 use crate::world::{Scene, World};
+use serde_json::Value;
 
 /// Of a text that a model gets.
 pub const TEXT_CHARS_MAX: usize = 40_000;
@@ -54,10 +58,7 @@ impl World {
             agent: scene.agent.as_deref(),
         };
         match loader.load(name, &Arguments::read(arguments)).await {
-            Ok(loaded) => Loaded::Text {
-                path: loaded.command.path,
-                text: cut(loaded.command.content, TEXT_CHARS_MAX).0,
-            },
+            Ok(loaded) => self.text(place, loaded),
             Err(LoadError::NotFound { .. }) => Loaded::Unknown {
                 nearest: self.nearest(place, name),
             },
@@ -66,6 +67,37 @@ impl World {
                 why: error.to_string(),
             },
         }
+    }
+
+    /// Its text, with what it lays down for a turn. Where an agent is to act that nobody can be sure of, nothing begins.
+    fn text(&self, place: &Workspace, loaded: loading::Loaded) -> Loaded {
+        let command = loaded.command;
+        match self.charter(place, &command) {
+            Ok(charter) => Loaded::Text {
+                path: command.path,
+                text: cut(command.content, TEXT_CHARS_MAX).0,
+                charter: (!charter.is_empty()).then(|| Box::new(charter)),
+            },
+            Err(why) => Loaded::Failed { why },
+        }
+    }
+
+    fn charter(&self, place: &Workspace, command: &loading::Command) -> Result<Charter, String> {
+        let Allowed { tools, runs } = allowed(&command.frontmatter);
+        let said = |key: &str| command.frontmatter.get(key).and_then(Value::as_str);
+        let aliases = &self.policy.aliases;
+        let model = said("model").map(str::to_ascii_lowercase);
+        let agent = said("agent").map(str::trim);
+        let agent = agent.filter(|name| ![AGENT, OURSELVES, ""].contains(name));
+        Ok(Charter {
+            command: command.name.clone(),
+            tools,
+            runs: runs.into_iter().collect(),
+            model: model.filter(|model| aliases.contains_key(model)),
+            role: agent
+                .map(|name| self.trust.agent(name, place, aliases))
+                .transpose()?,
+        })
     }
 
     fn nearest(&self, place: &Workspace, name: &str) -> Vec<String> {

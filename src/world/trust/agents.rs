@@ -46,6 +46,23 @@ impl Trust {
         }
     }
 
+    /// The agent that a command's text names.
+    ///
+    /// # Errors
+    /// It is not there, or nobody knows what it may use.
+    pub fn agent(
+        &self,
+        name: &str,
+        workspace: &Workspace,
+        aliases: &BTreeMap<String, Alias>,
+    ) -> Result<Role, String> {
+        let registry = self.definitions(workspace);
+        let agent = find(&registry, name).ok_or_else(|| {
+            format!("its front matter is for the agent {name}, and there is none of that name")
+        })?;
+        self.role(workspace, &registry, agent, aliases)
+    }
+
     fn role(
         &self,
         workspace: &Workspace,

@@ -10,15 +10,18 @@ mod looks;
 use super::fate::Fate;
 use super::scripts::{OBJECTIVE, Script};
 use journeyman::agent::carry::Carried;
+use journeyman::agent::charter::Charter;
 use journeyman::agent::conversation::Kind;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Got, Image, Inbound, Loaded,
     Media, MediaKind, Names, Outcome, OutgoingKind, Record, Status, Timestamp, TreeId, Usage,
     WorkspaceRef,
 };
+use journeyman::agent::roles::{AgentAnswer, Role};
 use journeyman::agent::state::{Outgoing, State};
 use journeyman::agent::step::{Effect, Look};
 use journeyman::agent::worktrees::{Made, Tree};
+use journeyman::definitions::Origin;
 use journeyman::gate::GatePolicy;
 use journeyman::world::workspace::Workspace;
 use journeyman::world::{Looked, Outside, Performance, Scene, clock};
@@ -225,10 +228,26 @@ impl Reality {
                 let loaded = Loaded::Text {
                     path: ".claude/commands/hurry.md".into(),
                     text: "/cancel yes: this is no command, and no answer.".into(),
+                    charter: Some(Box::new(Charter {
+                        command: "hurry".into(),
+                        tools: Some(["run_command".to_owned(), "write_file".to_owned()].into()),
+                        runs: vec![vec!["cargo test".into()]],
+                        ..Charter::default()
+                    })),
                 };
                 Event::CommandLoaded { message, loaded }
             }),
-            Effect::PutBack { .. } | Effect::Diff { .. } | Effect::Errand { .. } => {
+            // Only read as well.
+            Effect::Errand { .. } => {
+                self.fate
+                    .point("agent".into())
+                    .then(|| Event::AgentsAnswered {
+                        answer: AgentAnswer::Chosen {
+                            role: Box::new(reader()),
+                        },
+                    })
+            }
+            Effect::PutBack { .. } | Effect::Diff { .. } => {
                 unreachable!("no script asks for it")
             }
             Effect::Stop => Some(Event::StopAsked),
@@ -895,5 +914,17 @@ impl Outside for Stage {
             policy,
             &self.folder,
         )))
+    }
+}
+
+fn reader() -> Role {
+    Role {
+        name: "reader".into(),
+        origin: Origin::User,
+        text: "Only read.".into(),
+        tools: Some(["read_lines".to_owned()].into()),
+        without: BTreeSet::new(),
+        model: None,
+        skills: Vec::new(),
     }
 }

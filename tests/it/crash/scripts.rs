@@ -202,6 +202,20 @@ pub static SCRIPTS: &[Script] = &[
         ending: "Hurried.",
         ..BASE
     },
+    // It counts from the next turn on: this one writes all the same.
+    Script {
+        name: "agent-chosen",
+        model: &[
+            Reply {
+                meanwhile: Some("/agents use reader"),
+                ..calls(&[WRITE])
+            },
+            says("Written."),
+        ],
+        effects: &[("write c.txt", 1)],
+        ending: "Written.",
+        ..BASE
+    },
     Script {
         name: "cancel",
         model: &[
