@@ -232,7 +232,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn shortened(text: &str, chars_max: usize) -> String {
+pub(super) fn shortened(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         None => text.to_owned(),
         Some((at, _)) => format!("{}…", &text[..at]),

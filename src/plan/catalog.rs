@@ -19,7 +19,7 @@ const EXAMPLES: &str = include_str!("../../prompts/plan/examples.json");
 pub struct Catalog {
     bounds: Bounds,
     commands: BTreeMap<String, Arc<Command>>,
-    /// Tools of servers that no task may name, and why.
+    /// Tools that no task may name, and why.
     pub left_out: Vec<(String, SchemaError)>,
 }
 
@@ -55,8 +55,8 @@ impl Catalog {
         }
     }
 
-    /// Those of these tools of ours that a task can be, and all that servers offer. What a server describes beyond the
-    /// bounds is left out.
+    /// Those of these tools of ours that a task can be, and all that servers offer. What is described beyond the bounds is
+    /// left out.
     pub fn of_tools(
         bounds: Bounds,
         tools: impl IntoIterator<Item = &'static Tool>,
@@ -71,28 +71,21 @@ impl Catalog {
             }
             let (service, command) = of_ours(tool.name);
             let examples = examples.get(tool.name).cloned().unwrap_or_default();
-            let about = tool.about.trim();
-            catalog
-                .add(
-                    service,
-                    command,
-                    tool.name,
-                    about,
-                    (tool.schema)(),
-                    examples,
-                )
-                .expect("BUG: the schemas of our tools are within the bounds");
+            let (about, schema) = (tool.about.trim(), (tool.schema)());
+            let added = catalog.add(service, command, tool.name, about, schema, examples);
+            catalog.note(format!("{service}.{command}"), added);
         }
         for tool in &offer.tools {
             let service = format!("mcp.{}", tool.server);
             let schema = tool.schema.clone();
-            if let Err(error) =
-                catalog.register(&service, &tool.tool, &tool.name, &tool.about, schema)
-            {
-                catalog.left_out.push((tool.full_name(), error));
-            }
+            let added = catalog.register(&service, &tool.tool, &tool.name, &tool.about, schema);
+            catalog.note(tool.full_name(), added);
         }
         catalog
+    }
+
+    fn note(&mut self, name: String, added: Result<(), SchemaError>) {
+        self.left_out.extend(added.err().map(|error| (name, error)));
     }
 
     /// Takes a command in, with the examples that its schema brings along.
@@ -125,8 +118,11 @@ impl Catalog {
         schema: Value,
         examples: Vec<Example>,
     ) -> Result<(), SchemaError> {
-        let validator = schema::bounded(&schema, &self.bounds)?;
         let name = format!("{service}.{command}");
+        if self.commands.contains_key(&name) {
+            return Err(SchemaError::Taken); // server a.b with tool c, and server a with tool b.c
+        }
+        let validator = schema::bounded(&schema, &self.bounds)?;
         let command = Command {
             service: service.to_owned(),
             command: command.to_owned(),
@@ -158,6 +154,10 @@ impl Catalog {
     /// The name that was meant, if one looks like it.
     pub(super) fn nearest(&self, name: &str) -> Option<String> {
         const LIKENESS_MIN: f64 = 0.7;
+        const BYTES_MAX: usize = 200;
+        if name.len() > BYTES_MAX {
+            return None;
+        }
         let likeness =
             |known: &String| (strsim::normalized_levenshtein(known, name), known.clone());
         let all = self.commands.keys().map(likeness);

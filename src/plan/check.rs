@@ -2,7 +2,7 @@
 
 use super::catalog::Catalog;
 use super::graph::{Graph, Task};
-use super::reference::references;
+use super::reference::{misspelt, references};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
@@ -44,6 +44,8 @@ pub enum Problem {
         reference: String,
         to: String,
     },
+    #[error("task {task:?}: {text} is no reference; write {{{{task.output.field}}}}")]
+    Misspelt { task: String, text: String },
 }
 
 fn meant(nearest: &Option<String>) -> String {
@@ -151,7 +153,15 @@ fn of_references(task: &Task, known: &BTreeSet<&str>) -> Vec<Problem> {
             to,
         })
     };
-    all.filter_map(wrong).collect()
+    let is_task = |word: &str| known.contains(word);
+    let texts = misspelt(&task.input, &is_task)
+        .into_iter()
+        .chain(misspelt(&prompt, &is_task));
+    let no_reference = texts.map(|text| Problem::Misspelt {
+        task: task.id.clone(),
+        text,
+    });
+    all.filter_map(wrong).chain(no_reference).collect()
 }
 
 /// The tasks of one cycle, each depending on the next. A task that depends on itself is told elsewhere.

@@ -1,7 +1,7 @@
 //! Drafting: one answer says which tasks there are, then one answer a task says what its input is. Every answer is
 //! checked; what is wrong goes back to the model, so often and no more.
 
-use super::asked::{Request, construction, routing};
+use super::asked::{Request, construction, routing, shortened};
 use super::catalog::{Catalog, Command};
 use super::check::{Problem, check};
 use super::graph::{Graph, Task};
@@ -11,6 +11,9 @@ use serde_json::Value;
 /// Layer 1, seed 001's words.
 const NO_ANSWER: &str = "Invalid AI response format";
 const NO_TASK: &str = "Invalid input: id, service, command, and prompt are required";
+
+/// Characters that are said about one answer: it is the model that chose the words in it.
+const REFUSAL_CHARS_MAX: usize = 4_000;
 
 /// A plan in the making.
 #[derive(Debug, Clone)]
@@ -114,6 +117,7 @@ impl Draft {
     }
 
     fn refuse(&mut self, why: String) {
+        let why = shortened(&why, REFUSAL_CHARS_MAX);
         self.answers += 1;
         if self.answers < self.catalog.bounds().attempts_max {
             self.refused = Some(why);

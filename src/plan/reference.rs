@@ -69,6 +69,37 @@ fn collect(value: &Value, found: &mut Vec<Reference>) {
     }
 }
 
+/// What stands in double braces and begins with the id of a task, but is no reference: it would stay as it is.
+pub(super) fn misspelt(value: &Value, is_task: &dyn Fn(&str) -> bool) -> Vec<String> {
+    match value {
+        Value::String(text) => misspelt_in(text, is_task),
+        Value::Array(items) => items
+            .iter()
+            .flat_map(|item| misspelt(item, is_task))
+            .collect(),
+        Value::Object(fields) => fields
+            .values()
+            .flat_map(|field| misspelt(field, is_task))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
+}
+
+fn misspelt_in(text: &str, is_task: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let insides = text.match_indices(OPEN).filter_map(|(open, _)| {
+        let inside = open + OPEN.len();
+        Some(&text[inside..closing(text, inside)?])
+    });
+    let first = |inside: &str| {
+        let word = inside.trim().split(['.', '[']).next();
+        word.is_some_and(is_task)
+    };
+    insides
+        .filter(|inside| parse(inside).is_none() && first(inside))
+        .map(|inside| format!("{OPEN}{inside}{CLOSE}"))
+        .collect()
+}
+
 /// The input with every reference filled in. A text that is nothing but a reference becomes what it leads to, with its
 /// type; within a longer text, texts stand as they are and all else as JSON. What is filled in is not looked at again.
 ///

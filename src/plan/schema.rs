@@ -8,6 +8,8 @@ use thiserror::Error;
 /// Why nothing can be checked against a schema.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SchemaError {
+    #[error("another command is called the same")]
+    Taken,
     #[error("its schema is no object")]
     NoObject,
     #[error("its schema has {bytes} bytes; at most {max} are possible (plan_schema_bytes_max)")]

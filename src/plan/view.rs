@@ -2,12 +2,14 @@
 
 use super::graph::{Graph, Task};
 use crate::agent::event::EffectClass;
+use crate::agent::mcp::clean;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Levels that are indented; what is deeper stands below each other.
 const INDENTED_MAX: usize = 8;
-/// Characters of what a task touches, in one line.
-const TOUCHES_CHARS_MAX: usize = 100;
+/// Characters of what a task touches. In the tree, which people approve by, nothing that they should see may be missing.
+const TOUCHES_CHARS_MAX: usize = 1_000;
+const LABEL_CHARS_MAX: usize = 80;
 
 /// Where a task stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -77,7 +79,7 @@ pub struct Line {
 
 /// The tree in English, below the objective.
 pub fn tree(graph: &Graph, rows: &Rows) -> String {
-    let mut all = vec![graph.objective.clone()];
+    let mut all = vec![short(&graph.objective, TOUCHES_CHARS_MAX)];
     let lines = lines(graph, rows, &Standing::words);
     all.extend(
         lines
@@ -132,7 +134,7 @@ fn text(task: &Task, row: Option<&Row>, say: &dyn Fn(Standing) -> String) -> Str
         };
         text += &format!(" · {class}");
         if !row.touches.is_empty() {
-            text += &format!(" · {}", short(&row.touches));
+            text += &format!(" · {}", short(&row.touches, TOUCHES_CHARS_MAX));
         }
     }
     if task.depends_on.len() > 1 {
@@ -141,11 +143,16 @@ fn text(task: &Task, row: Option<&Row>, say: &dyn Fn(Standing) -> String) -> Str
     text
 }
 
-fn short(touches: &str) -> String {
-    let line = touches.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(TOUCHES_CHARS_MAX) {
+/// One line without characters that hide, and with what is missing counted.
+fn short(text: &str, chars_max: usize) -> String {
+    let text = clean(text);
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(chars_max) {
         None => line,
-        Some((at, _)) => format!("{}…", &line[..at]),
+        Some((at, _)) => {
+            let left_out = line[at..].chars().count();
+            format!("{}… [{left_out} more characters]", &line[..at])
+        }
     }
 }
 
@@ -191,7 +198,7 @@ fn below(graph: &Graph) -> BTreeMap<Option<usize>, Vec<usize>> {
 /// A Mermaid flowchart, which GitHub and editors show as a picture.
 pub fn mermaid(graph: &Graph, rows: &Rows) -> String {
     let mut lines = vec![
-        format!("%% {}", short(&graph.objective)),
+        format!("%% {}", short(&graph.objective, LABEL_CHARS_MAX)),
         "flowchart TD".to_owned(),
     ];
     let place: BTreeMap<&str, usize> = graph
@@ -211,7 +218,7 @@ pub fn mermaid(graph: &Graph, rows: &Rows) -> String {
         ];
         label.extend(
             row.filter(|row| !row.touches.is_empty())
-                .map(|row| escaped(&short(&row.touches))),
+                .map(|row| escaped(&short(&row.touches, LABEL_CHARS_MAX))),
         );
         used.insert(standing.key());
         lines.push(format!(

@@ -597,6 +597,38 @@ fn every_tool_that_does_something_by_itself_is_a_command() {
 }
 
 #[test]
+fn bounds_that_leave_nothing_leave_nothing() {
+    let bounds = Bounds {
+        schema_bytes_max: 10,
+        ..bounds()
+    };
+    let catalog = Catalog::of_tools(bounds, tools::all(), &Offer::default());
+    assert_eq!(catalog.commands().count(), 0);
+    assert!(catalog.left_out.len() > 20);
+}
+
+#[test]
+fn what_is_said_about_an_answer_has_an_end() {
+    let mut draft = Draft::begin("any", &catalog());
+    let one = task("a", "mail", &"x".repeat(1_000_000), &[]);
+    for _ in 0..3 {
+        draft.answered(&json!({"tasks": [one]}).to_string());
+    }
+    assert!(failed(&draft).len() < 5_000);
+}
+
+#[test]
+fn the_question_for_tasks_names_the_commands() {
+    let Next::Ask(request) = Draft::begin("Add John Doe", &catalog()).next() else {
+        panic!("nothing was asked");
+    };
+    insta::assert_snapshot!(format!(
+        "{}\n--- user\n{}\n--- schema\n{:#}",
+        request.system, request.user, request.schema
+    ));
+}
+
+#[test]
 fn token_usage() {
     // About four characters a token: 2,000 tokens.
     const SYSTEM_CHARS_MAX: usize = 8_000;
@@ -660,6 +692,16 @@ fn schemas_are_bounded_before_they_are_used() {
     assert_eq!(register(around), Err(SchemaError::Recursive("#".into())));
     let nowhere = json!({"properties": {"a": {"$ref": "#/$defs/b"}}});
     assert!(matches!(register(nowhere), Err(SchemaError::Nowhere(_))));
+    let mut twice = Catalog::new(bounds());
+    let any = json!({"type": "object"});
+    assert_eq!(
+        twice.register("mcp.a", "b.c", "one", "", any.clone()),
+        Ok(())
+    );
+    assert_eq!(
+        twice.register("mcp.a.b", "c", "other", "", any),
+        Err(SchemaError::Taken)
+    );
     assert_eq!(register(json!(true)), Err(SchemaError::NoObject));
     assert!(matches!(
         register(json!({"type": "nothing"})),

@@ -113,6 +113,10 @@ fn a_reference_is_refused_where_nothing_can_be_there() {
         problems(&with(json!({"x": "{{b.output}}"}))),
         ["task \"b\" depends on itself"]
     );
+    assert_eq!(
+        problems(&with(json!({"x": "{{a.uid}} and ${{ secrets.a }}"}))),
+        ["task \"b\": {{a.uid}} is no reference; write {{task.output.field}}"]
+    );
     let mut in_prompt = graph(&[("a", &[]), ("b", &[])]);
     in_prompt.tasks[1].prompt = "mail it to {{a.output.mail}}".into();
     assert_eq!(problems(&in_prompt).len(), 1);
@@ -337,6 +341,17 @@ flowchart TD
     classDef would_ask fill:#fff4d6,stroke:#b07d00,color:#222
 ";
     assert_eq!(mermaid(&release(), &rows()), expected);
+}
+
+#[test]
+fn what_a_person_approves_by_is_neither_cut_short_unseen_nor_hidden() {
+    let mut rows = rows();
+    let long = format!("echo \u{202e}hi\u{1b}[2K\n&& {}", "x".repeat(2_000));
+    rows.get_mut("test").unwrap().touches = long;
+    let tree = tree(&release(), &rows);
+    assert_eq!(tree.lines().count(), 7);
+    assert!(tree.contains("echo hi[2K && xxx"), "{tree}");
+    assert!(tree.contains("x… [1014 more characters]"), "{tree}");
 }
 
 #[test]
