@@ -633,6 +633,7 @@ survives! {
     a_refusal_survives_every_death: "refusal",
     steering_survives_every_death: "steer",
     a_written_command_survives_every_death: "written-command",
+    a_chosen_agent_survives_every_death: "agent-chosen",
     a_cancel_survives_every_death: "cancel",
     a_cancelled_command_survives_every_death: "cancel-command",
     a_limit_survives_every_death: "limit",
