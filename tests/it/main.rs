@@ -35,6 +35,7 @@ mod instructions;
 mod journal;
 mod limits;
 mod loops;
+mod manual;
 mod mcp;
 mod media;
 mod model;
