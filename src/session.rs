@@ -10,6 +10,7 @@ use crate::agent::children;
 use crate::agent::event::{
     CallId, CheckpointTaken, Event, Inbound, Moment, Record, Restored, Timestamp,
 };
+use crate::agent::graphs;
 use crate::agent::limits;
 use crate::agent::loading;
 use crate::agent::media;
@@ -113,6 +114,7 @@ enum Doing {
     Load(String),
     Worktree(String),
     Carry,
+    Draft(String, Option<CallId>),
 }
 
 impl Session {
@@ -292,6 +294,7 @@ impl Session {
             Effect::AskModel { round, .. } | Effect::Summarise { round, .. } => {
                 Doing::Model(*round)
             }
+            Effect::Draft { graph, call, .. } => Doing::Draft(graph.clone(), call.clone()),
             Effect::RunTool { call, .. } => Doing::Tool(call.get().id.clone()),
             Effect::Await { call } => Doing::Tool(call.id.clone()),
             Effect::Send { outgoing } => Doing::Send(outgoing.send),
@@ -372,6 +375,7 @@ impl Session {
             Doing::Load(message) => loading::broken(message, BROKEN),
             Doing::Worktree(checkout) => worktrees::broken(checkout, BROKEN),
             Doing::Carry => carry::broken(BROKEN),
+            Doing::Draft(graph, call) => graphs::broken(graph, call, BROKEN),
             Doing::Send(send) => Event::SendFinished {
                 ids: Vec::new(),
                 retry_at: None,

@@ -17,6 +17,8 @@ mod cron;
 mod damage;
 /// Wishes that a person has outside of the workspace.
 mod errands;
+/// Plans.
+mod graphs;
 /// Commands that are written in files.
 mod loading;
 /// Tools of MCP servers.
@@ -40,6 +42,7 @@ use crate::agent::checkpoints::Wish;
 use crate::agent::event::{
     Along, Answer, Call, CallId, EndReason, Event, Outcome, OutgoingKind, Record, Usage,
 };
+use crate::agent::graphs::RUN;
 use crate::agent::loops::Sight;
 use crate::agent::money::{Elsewhere, Spend};
 use crate::agent::reading::together;
@@ -180,6 +183,25 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::CronAnswered { answer } => cron::answer(state, answer),
         Event::TrustAnswered { answer } => trust::answer(state, answer),
         Event::AgentsAnswered { answer } => roles::answer(state, answer),
+        Event::GraphAsked {
+            by,
+            graph,
+            objective,
+        } => graphs::ask(state, by, graph, objective),
+        Event::GraphRunAsked { by, graph } => graphs::ask_run(state, by, graph),
+        Event::DraftStarted { graph, call, .. } => graphs::start_draft(state, graph, call.as_ref()),
+        Event::GraphDrafted {
+            graph,
+            call,
+            drafted,
+            cost,
+        } => graphs::drafted(state, graph, call.as_ref(), drafted, cost),
+        Event::GraphExamined { graph, facts } => graphs::examined(state, graph, facts),
+        Event::GraphJudged {
+            graph, outlooks, ..
+        } => graphs::judged(state, graph, outlooks),
+        Event::RunProposed { graph, call } => graphs::propose_run(state, graph, call),
+        Event::TasksCalled { graph, tasks } => graphs::call_tasks(state, graph, tasks),
         Event::BriefSeen { brief, text } => trust::see(state, brief, text),
         Event::McpSeen { offer } => mcp::see(state, offer.as_deref()),
         Event::Resumed { by } => resume(state, by),
@@ -216,7 +238,8 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         } => {
             let pending = pending(state, call)?;
             let in_doubt = matches!(pending.stage, Stage::InDoubt(..));
-            if !in_doubt && !matches!(pending.stage, Stage::Judged(..)) {
+            let is_run = pending.call.tool == RUN && matches!(pending.stage, Stage::Proposed);
+            if !in_doubt && !is_run && !matches!(pending.stage, Stage::Judged(..)) {
                 return illegal(format!("call {call} is asked about before it is judged"));
             }
             pending.stage = Stage::Waiting(Question {
@@ -434,18 +457,7 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
     }
     state.conversation.assistant(answer);
     let phase = if !answer.calls.is_empty() {
-        let proposed = |call: &Call| Pending {
-            call: call.clone(),
-            stage: Stage::Proposed,
-            ticket: None,
-            expect: None,
-            began: None,
-            half_done: false,
-            may_have_run: false,
-            sight: Sight::Unseen,
-            warning: None,
-        };
-        Phase::Calls(answer.calls.iter().map(proposed).collect())
+        Phase::Calls(answer.calls.iter().map(fresh).collect())
     } else if state.steering.is_empty() {
         Phase::Answered(final_text(state, answer))
     } else {
@@ -456,6 +468,21 @@ fn answer_model(state: &mut State, round: u32, answer: &Answer) -> Result<(), Il
     };
     self::turn(state)?.phase = phase;
     Ok(())
+}
+
+/// A call that nothing was done about yet.
+fn fresh(call: &Call) -> Pending {
+    Pending {
+        call: call.clone(),
+        stage: Stage::Proposed,
+        ticket: None,
+        expect: None,
+        began: None,
+        half_done: false,
+        may_have_run: false,
+        sight: Sight::Unseen,
+        warning: None,
+    }
 }
 
 /// What an answer of the model cost, on every account.
@@ -479,7 +506,7 @@ fn spend_outside_turns(state: &mut State, usage: Usage, cost_micros: Option<u64>
 fn reach_limit(state: &mut State, text: &str) -> Result<(), Illegal> {
     let turn = turn(state)?;
     match turn.phase {
-        Phase::Asking | Phase::Summarising(_) | Phase::Calls(_) => {
+        Phase::Asking | Phase::Drafting | Phase::Summarising(_) | Phase::Calls(_) => {
             turn.halted = Some(text.to_owned());
             turn.stop = Stop::Wanted;
         }
@@ -565,7 +592,7 @@ fn interrupt(
 
 fn end_turn(state: &mut State, reason: EndReason, text: &str) -> Result<(), Illegal> {
     let turn = turn(state)?;
-    let began = turn.message.take();
+    let (began, work) = (turn.message.take(), turn.work.take());
     state.last_turn = turn.spend;
     state.turn = None;
     state.last_end = Some(reason);
@@ -574,6 +601,7 @@ fn end_turn(state: &mut State, reason: EndReason, text: &str) -> Result<(), Ille
     if let Some(last) = state.outbox.back_mut().filter(|last| last.send > sends) {
         last.answers = began;
     }
+    graphs::end_turn(state, work, reason);
     pass_on_steering(state);
     Ok(())
 }

@@ -62,6 +62,8 @@ pub enum ChatCommand<'a> {
     },
     /// `/cron …`: what stands behind it.
     Cron(&'a str),
+    /// `/plan …`: what stands behind it.
+    Plan(&'a str),
     /// `/trust …`: what stands behind it.
     Trust(&'a str),
     /// `/agents …`: what stands behind it.
@@ -84,6 +86,7 @@ const NAMES: &[&str] = &[
     "/help",
     "/merge",
     "/new",
+    "/plan",
     "/redo",
     "/stop",
     "/trust",
@@ -122,6 +125,7 @@ pub fn read(text: &str) -> Said<'_> {
             committed: rest.eq_ignore_ascii_case("committed"),
         },
         ("/cron", _) => ChatCommand::Cron(rest),
+        ("/plan", _) => ChatCommand::Plan(rest),
         ("/trust", _) => ChatCommand::Trust(rest),
         ("/agents", _) => ChatCommand::Agents(rest),
         ("/undo", _) => undo(rest),

@@ -5,6 +5,8 @@
 
 /// Commands that are written in files.
 mod commands;
+/// Task graphs.
+mod graphs;
 /// A line, read.
 mod line;
 /// What is not text.
@@ -17,6 +19,7 @@ mod sent;
 mod timestamp;
 
 pub use commands::*;
+pub use graphs::*;
 pub use media::*;
 pub use parts::*;
 pub use sent::*;
@@ -34,6 +37,7 @@ use crate::agent::worktrees::Made;
 use crate::gate::{Destination, Facts, Pattern, Verdict};
 use crate::schedule::wish::{self as schedule, Wish};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -114,6 +118,14 @@ pub enum Event {
     },
     /// The owner wants the session to act as an agent, or to know which there are.
     AgentsAsked { by: By, wish: AgentWish },
+    /// The owner wants a plan made for an objective.
+    GraphAsked {
+        by: By,
+        graph: String,
+        objective: String,
+    },
+    /// The owner wants a plan to be run.
+    GraphRunAsked { by: By, graph: String },
     /// The owner (or the configuration) said to go on after an interruption, a limit, a failure or a cancel.
     Resumed { by: By },
     /// What the world resolved for the gate, and what a probe could look for if this process died.
@@ -172,6 +184,11 @@ pub enum Event {
     McpSeen {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         offer: Option<Box<Offer>>,
+    },
+    /// What the world resolved for the gate about a plan's tasks that have not run.
+    GraphExamined {
+        graph: String,
+        facts: BTreeMap<String, Facts>,
     },
     /// What a probe found about an effect that was in doubt.
     CallProbed { call: CallId, probe: Probe },
@@ -239,6 +256,14 @@ pub enum Event {
     CronStarted { message: String, wish: Wish },
     /// A wish about trust is about to be met; twice does no harm.
     TrustStarted { message: String, wish: TrustWish },
+    /// A model is about to be asked for a plan, and for the input of each of its tasks. No consequences.
+    DraftStarted {
+        graph: String,
+        objective: String,
+        /// The call that asks for it; `None`: the person does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallId>,
+    },
     /// Agents are about to be looked up.
     AgentsStarted { message: String, wish: AgentWish },
 
@@ -262,6 +287,14 @@ pub enum Event {
         attempts: u32,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+    },
+    /// What came of drafting a plan.
+    GraphDrafted {
+        graph: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallId>,
+        drafted: Drafted,
+        cost: DraftCost,
     },
     /// A tool ended, one way or another.
     ToolFinished { call: CallId, outcome: Outcome },
@@ -327,6 +360,19 @@ pub enum Event {
         call: CallId,
         verdict: Verdict,
         policy_digest: String,
+    },
+    /// What would become of a plan's tasks that have not run.
+    GraphJudged {
+        graph: String,
+        outlooks: BTreeMap<String, Outlook>,
+        policy_digest: String,
+    },
+    /// A plan is about to run, and the person is to be asked first: `call` stands for all of it, and runs nothing.
+    RunProposed { graph: String, call: Call },
+    /// Everything that these tasks of the plan depend on is there.
+    TasksCalled {
+        graph: String,
+        tasks: BTreeMap<String, TaskCall>,
     },
     /// The plan is now this one; `output` is what the model reads about it.
     PlanChanged {
@@ -394,6 +440,7 @@ impl Event {
             | Event::Carried { .. }
             | Event::MediaStarted { .. }
             | Event::MediaFetched { .. }
+            | Event::GraphDrafted { .. }
             | Event::SendStarted { .. } => true,
             Event::CronStarted { wish, .. } => wish.changes(),
             Event::CronAnswered { answer } => !matches!(answer, schedule::Answer::Listed { .. }),
@@ -416,6 +463,13 @@ impl Event {
             | Event::CarryAsked { .. }
             | Event::AgentsAsked { .. }
             | Event::AgentsStarted { .. }
+            | Event::GraphAsked { .. }
+            | Event::GraphRunAsked { .. }
+            | Event::GraphExamined { .. }
+            | Event::GraphJudged { .. }
+            | Event::DraftStarted { .. }
+            | Event::RunProposed { .. }
+            | Event::TasksCalled { .. }
             | Event::BriefSeen { .. }
             | Event::McpSeen { .. }
             | Event::CommandStarted { .. }

@@ -15,6 +15,7 @@ pub fn is_possible(state: &State) -> bool {
             && match turn.phase {
                 Phase::Ready | Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_) => true,
                 Phase::Asking
+                | Phase::Drafting
                 | Phase::Calls(_)
                 | Phase::TooLong(_)
                 | Phase::Summarising(_)

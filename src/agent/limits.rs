@@ -297,7 +297,7 @@ fn works(state: &State) -> bool {
     state.turn.as_ref().is_some_and(|turn| {
         matches!(
             turn.phase,
-            Phase::Asking | Phase::Summarising(_) | Phase::Calls(_)
+            Phase::Asking | Phase::Drafting | Phase::Summarising(_) | Phase::Calls(_)
         ) && !turn.interrupted
             && turn.stop == Stop::No
             && !state.waits_for_person()

@@ -26,6 +26,8 @@ pub mod deeds;
 pub mod event;
 /// A session from another one's past.
 pub mod fork;
+/// Task graphs: made, looked at, run.
+pub mod graphs;
 /// Which language the chat speaks.
 pub mod language;
 /// When a turn must pause.

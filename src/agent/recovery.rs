@@ -53,8 +53,12 @@ pub fn on_start(state: &State) -> Option<Event> {
         .collect();
     let sending = state.outbox.front().is_some_and(|front| front.sending);
     let turn = state.turn.as_ref();
-    let asking =
-        turn.is_some_and(|turn| matches!(turn.phase, Phase::Asking | Phase::Summarising(_)));
+    let asking = turn.is_some_and(|turn| {
+        matches!(
+            turn.phase,
+            Phase::Asking | Phase::Drafting | Phase::Summarising(_)
+        )
+    });
     let worked = turn.is_some_and(|turn| !turn.interrupted && !state.waits_for_person());
     let checkpoints = &state.checkpoints;
     let errand = state.errand.as_ref().is_some_and(|errand| errand.running);
@@ -92,6 +96,7 @@ fn under_way(round: u32, phase: &Phase) -> bool {
     match phase {
         Phase::Ready => round > 0,
         Phase::Asking
+        | Phase::Drafting
         | Phase::Calls(_)
         | Phase::TooLong(_)
         | Phase::Summarising(_)

@@ -185,6 +185,7 @@ fn answers_look(event: &Event) -> bool {
         event,
         Event::CallExamined { .. }
             | Event::CallProbed { .. }
+            | Event::GraphExamined { .. }
             | Event::TreeSeen { .. }
             | Event::SpendSeen { .. }
             | Event::ChainVerified { .. }
@@ -213,6 +214,7 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         | Event::WorktreeMade { .. }
         | Event::MediaFetched { .. }
         | Event::CommandLoaded { .. }
+        | Event::GraphDrafted { .. }
         | Event::SendFinished { .. }
         | Event::SessionStarted(_)
         | Event::TailSetAside { .. }
@@ -269,6 +271,7 @@ fn judge(state: &State, policy: &Policy, event: &Event) -> Match {
 fn looked(look: &Look, event: &Event) -> Match {
     let same = match (look, event) {
         (Look::Examine { call, .. }, Event::CallExamined { call: id, .. }) => call.id == *id,
+        (Look::Graph { graph, .. }, Event::GraphExamined { graph: id, .. }) => graph == id,
         (Look::Probe { call, .. }, Event::CallProbed { call: id, .. }) => call == id,
         // Where the workspace could not be opened.
         (Look::Examine { call, .. }, Event::ToolFinished { call: id, .. }) => call.id == *id,
@@ -288,6 +291,7 @@ fn looked(look: &Look, event: &Event) -> Match {
             Match::Different(format!("examine call {}", call.id))
         }
         (false, Look::Probe { call, .. }) => Match::Different(format!("probe call {call}")),
+        (false, Look::Graph { graph, .. }) => Match::Different(format!("examine plan {graph}")),
         (false, Look::Workspaces { .. }) => Match::Different("look up the workspaces".into()),
         (false, Look::Chain { .. }) => Match::Different("verify the chain".into()),
         (false, Look::Brief { .. }) => Match::Different("look at the workspace's own files".into()),

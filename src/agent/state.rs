@@ -13,6 +13,7 @@ use crate::agent::event::{
     Call, CallId, EndReason, Event, Expectation, Got, Inbound, Loaded, Opening, Outcome,
     OutgoingKind, Probe, Record, Timestamp, WorkspaceRef,
 };
+use crate::agent::graphs::{Graphs, Work};
 use crate::agent::loops::{Loops, Sight};
 use crate::agent::mcp;
 use crate::agent::money::{Elsewhere, Hearing, Spend};
@@ -66,6 +67,8 @@ pub struct State {
     pub progress_at: Option<Timestamp>,
     pub turn: Option<Turn>,
     pub plan: Plan,
+    /// Plans that are task graphs.
+    pub graphs: Graphs,
     /// Where it works now.
     pub workspace: WorkspaceRef,
     /// The person's folder that this stands for: the same, unless it is a worktree of the session's own.
@@ -134,6 +137,8 @@ pub struct Turn {
     pub started_at: Timestamp,
     /// The person's message that began it, by the channel's id; `None` where no person did.
     pub message: Option<String>,
+    /// The plan that it drafts or runs; `None`: a model says what is done.
+    pub work: Option<Work>,
     pub round: u32,
     pub spend: Spend,
     /// Time spent waiting for a person or without a process, which no limit counts.
@@ -157,6 +162,8 @@ pub enum Phase {
     /// The model is to be asked next.
     Ready,
     Asking,
+    /// A model is asked for a plan.
+    Drafting,
     Calls(Vec<Pending>),
     /// The final answer is there.
     Answered(String),
@@ -359,6 +366,7 @@ impl State {
             progress_at: None,
             turn: None,
             plan: fork.map(|fork| fork.plan.clone()).unwrap_or_default(),
+            graphs: Graphs::default(),
             changed: fork
                 .map(|fork| fork.changed.iter().cloned().collect())
                 .unwrap_or_default(),
@@ -467,6 +475,7 @@ impl Turn {
         Self {
             started_at: at,
             message,
+            work: None,
             round: 0,
             spend: Spend::default(),
             waited_ms: 0,

@@ -7,8 +7,10 @@
 mod calls;
 /// What is done to the world.
 mod effect;
+/// Turns that are about a plan.
+mod tasks;
 
-pub use effect::{Effect, Toolset};
+pub use effect::{DraftBounds, Effect, Toolset};
 
 use crate::agent::brief::Brief;
 use crate::agent::event::{Call, CallId, EndReason, Event, Expectation, Opening, OutgoingKind};
@@ -19,7 +21,8 @@ use crate::agent::money::{self, Price};
 use crate::agent::recovery::Remedy;
 use crate::agent::state::{Outgoing, Phase, Stage, State, Stop, Turn};
 use crate::agent::{
-    carry, checkpoints, compaction, deeds, media, reading, roles, wording, workspaces, worktrees,
+    carry, checkpoints, compaction, deeds, graphs, media, reading, roles, wording, workspaces,
+    worktrees,
 };
 use crate::gate::{GatePolicy, Touch};
 use crate::schedule::wish::Interrupted;
@@ -109,6 +112,12 @@ pub enum Look {
         call: Call,
         touches: Vec<Touch>,
         /// For whom.
+        opening: Arc<Opening>,
+    },
+    /// The same for each task of a plan that can be judged before any of them runs.
+    Graph {
+        graph: String,
+        tasks: Vec<(String, Vec<Touch>)>,
         opening: Arc<Opening>,
     },
     /// Whether an effect in doubt happened.
@@ -258,9 +267,14 @@ fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
         return first;
     }
     match &turn.phase {
-        Phase::Asking | Phase::Summarising(_) if turn.stop == Stop::Wanted => perform(Effect::Stop),
-        Phase::Asking | Phase::Summarising(_) => Decision::Wait,
-        Phase::Calls(calls) => step_calls(state, policy, turn, calls),
+        Phase::Asking | Phase::Drafting | Phase::Summarising(_) if turn.stop == Stop::Wanted => {
+            perform(Effect::Stop)
+        }
+        Phase::Asking | Phase::Drafting | Phase::Summarising(_) => Decision::Wait,
+        Phase::Calls(calls) => match graphs::running(state) {
+            Some(known) => tasks::step_tasks(state, policy, turn, calls, known),
+            None => step_calls(state, policy, turn, calls),
+        },
         Phase::Ready
         | Phase::Answered(_)
         | Phase::Failed(_)
@@ -280,7 +294,10 @@ fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
         }
         Phase::Ready => match worktrees::failure(state) {
             Some(why) => failed_turn(state, &why),
-            None => ask_model(state, policy, turn),
+            None => match &turn.work {
+                Some(work) => tasks::next(state, policy, turn, work),
+                None => ask_model(state, policy, turn),
+            },
         },
         Phase::Answered(text) => end(state, EndReason::Done, deeds::told(state, turn, text)),
         Phase::Failed(why) => failed_turn(state, why),
@@ -330,9 +347,8 @@ fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
             agent: roles::name(state).to_owned(),
         });
     }
-    if let Some(known) = state.mcp.as_ref().filter(|known| known.due) {
-        let known = known.offer.clone();
-        return Decision::Look(Look::Mcp { known });
+    if let Some(look) = look_at_servers(state) {
+        return look;
     }
     if let Some(first) = compaction::next(state, policy) {
         return first;
@@ -343,6 +359,13 @@ fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
         messages: state.conversation.messages().to_vec(),
         tools: toolset(state, policy),
     })
+}
+
+/// What MCP servers offer, where a turn has not asked yet.
+fn look_at_servers(state: &State) -> Option<Decision> {
+    let known = state.mcp.as_ref().filter(|known| known.due)?;
+    let known = known.offer.clone();
+    Some(Decision::Look(Look::Mcp { known }))
 }
 
 /// What the model may call, as far as the state says.

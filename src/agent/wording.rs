@@ -4,11 +4,16 @@
 mod agents;
 /// About schedules.
 mod cron;
+/// About plans.
+mod graphs;
 /// About trust.
 mod trust;
 
 pub use agents::agent_answer;
 pub use cron::{cron_answer, cron_fires, cron_unclear, reminder};
+pub use graphs::{
+    graph_for_model, graph_rows, graph_shown, planned, planned_for_model, ran, run_question,
+};
 pub use trust::{trust_answer, trust_items};
 
 use crate::agent::event::{

@@ -34,6 +34,7 @@ pub fn is_between_rounds(state: &State) -> bool {
         }
         Some(
             Phase::Asking
+            | Phase::Drafting
             | Phase::Calls(_)
             | Phase::TooLong(_)
             | Phase::Summarising(_)

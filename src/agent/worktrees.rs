@@ -118,6 +118,7 @@ pub fn first(state: &State, turn: &Turn) -> Option<Decision> {
     let is_next = match &turn.phase {
         Phase::Ready | Phase::Calls(_) => true,
         Phase::Asking
+        | Phase::Drafting
         | Phase::Answered(_)
         | Phase::Failed(_)
         | Phase::TooLong(_)

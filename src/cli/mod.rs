@@ -32,6 +32,8 @@ pub mod mcp;
 mod outline;
 /// Numbers that are let in by a code.
 mod pair;
+/// Plans.
+mod plan;
 /// `policy check`, `policy explain`.
 mod policy;
 /// A journal against today's logic.
@@ -118,6 +120,9 @@ enum Command {
     Commands(commands::Commands),
     /// Ask an agent in a clean room about sources: repositories, folders, files
     Ask(ask::Ask),
+    /// Plans: what would happen, before anything does
+    #[command(subcommand)]
+    Plan(plan::Plan),
     /// What can be asked about
     #[command(subcommand)]
     Sources(sources::Command),
@@ -165,6 +170,7 @@ impl Command {
             | Command::Undo(_)
             | Command::Redo(_)
             | Command::Ask(_)
+            | Command::Plan(_)
             | Command::Sources(_)
             | Command::Mcp(_)
             | Command::Index(_) => false,
@@ -282,6 +288,7 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Defs(defs) => defs.run(&settings),
         Command::Commands(commands) => commands.run(&settings),
         Command::Ask(ask) => ask.run(settings),
+        Command::Plan(plan) => plan.run(&settings),
         Command::Sources(sources) => sources.run(&settings),
         Command::Cron(cron) => cron.run(settings),
         Command::Pair(pair) => pair.run(&settings),

@@ -54,9 +54,20 @@ pub struct How {
     /// Print every event as a JSON line on stdout
     #[arg(long)]
     json: bool,
+    /// The last word is somebody else's to print.
+    #[arg(skip)]
+    silent: bool,
 }
 
 impl How {
+    /// Nothing but a result that somebody else prints.
+    pub fn silent() -> Self {
+        Self {
+            silent: true,
+            ..Self::default()
+        }
+    }
+
     /// Nobody is there to be asked.
     pub fn alone() -> Self {
         Self {
@@ -89,6 +100,19 @@ pub fn work_on(
     objective: String,
     how: How,
 ) -> Result<Exit, CliError> {
+    start_on(settings, workspace, objective, how).map(|(exit, _)| exit)
+}
+
+/// The same, and which session that is.
+///
+/// # Errors
+/// As [`work_on`].
+pub fn start_on(
+    settings: &Settings,
+    workspace: PickWorkspace,
+    objective: String,
+    how: How,
+) -> Result<(Exit, String), CliError> {
     let model = model(settings)?;
     block_on(async {
         let assembly = assemble(settings, model, workspace)?;
@@ -97,11 +121,11 @@ pub fn work_on(
         let objective = Inbound::text(clock::message_id(), OWNER, objective);
         let started = assembly.hub.start_with(&chat, objective).await;
         let session = started.map_err(failed)?.session;
-        let attendant = Attendant::new(&assembly, session, OWNER.into(), how, Doubt::Ask);
+        let attendant = Attendant::new(&assembly, session.clone(), OWNER.into(), how, Doubt::Ask);
         let exit = attendant.stay(&mut seen, Told::default()).await;
         leave(assembly).await;
         attendant.print_rest(&mut seen);
-        exit
+        Ok((exit?, session))
     })?
 }
 
@@ -196,6 +220,16 @@ impl Attendant {
             )));
         }
         self.stay(seen, told).await
+    }
+
+    /// Says something that starts a turn, and stays until that has ended.
+    pub async fn say_and_stay(
+        &self,
+        text: &str,
+        seen: &mut UnboundedReceiver<Seen>,
+    ) -> Result<Exit, CliError> {
+        self.tell(&self.session, text, Via::Text).await?;
+        self.stay(seen, Told::default()).await
     }
 
     async fn stay(
@@ -305,6 +339,7 @@ impl Attendant {
 
     fn show_message(&self, kind: OutgoingKind, text: &str) {
         match kind {
+            OutgoingKind::Final if self.how.silent => {}
             OutgoingKind::Final if !self.how.json && io::stdout().is_terminal() => {
                 self.print(&harmless(text));
             }

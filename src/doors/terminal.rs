@@ -4,6 +4,7 @@
 pub mod live;
 
 use crate::agent::event::{Event, OutgoingKind};
+use crate::plan::Standing;
 use crate::world::model::Delta;
 use std::io::IsTerminal;
 
@@ -29,6 +30,17 @@ impl Style {
 
     pub fn bold(self, text: &str) -> String {
         self.wrap("1", text)
+    }
+
+    /// A task of a plan, by where it stands.
+    pub fn standing(self, standing: Standing, text: &str) -> String {
+        match standing {
+            Standing::WouldRun | Standing::Done => self.wrap("32", text),
+            Standing::WouldAsk => self.wrap("33", text),
+            Standing::WouldBeDenied | Standing::Failed => self.wrap("31", text),
+            Standing::Running => self.wrap("36", text),
+            Standing::Planned | Standing::Aborted => self.dim(text),
+        }
     }
 
     fn wrap(self, code: &str, text: &str) -> String {

@@ -71,6 +71,7 @@ mod delegate;
 // The plan, and the person.
 mod create_task_plan;
 mod get_task_plan;
+mod plan_tasks;
 mod request_user_approval;
 mod update_task_status;
 // What runs by itself.
@@ -100,7 +101,7 @@ pub use text::head_and_tail;
 pub use walk::is_secret;
 
 /// The table, in the order in which the model reads it.
-static TOOLS: [Tool; 38] = [
+static TOOLS: [Tool; 39] = [
     list_files::TOOL,
     search::TOOL,
     get_file_outline::TOOL,
@@ -135,6 +136,7 @@ static TOOLS: [Tool; 38] = [
     create_task_plan::TOOL,
     update_task_status::TOOL,
     get_task_plan::TOOL,
+    plan_tasks::TOOL,
     request_user_approval::TOOL,
     create_cron::TOOL,
     list_crons::TOOL,
@@ -212,20 +214,24 @@ pub struct Kit {
     pub helpers: bool,
 }
 
+/// The tools that there are for a session.
+pub fn of(kit: Kit) -> impl Iterator<Item = &'static Tool> {
+    TOOLS
+        .iter()
+        .filter(move |tool| kit.write || tool.class == EffectClass::Pure)
+        .filter(move |tool| kit.github || !FOR_GITHUB.contains(&tool.name))
+        .filter(move |tool| kit.workspaces || !FOR_WORKSPACES.contains(&tool.name))
+        .filter(move |tool| kit.commands || tool.name != load_command::TOOL.name)
+        .filter(move |tool| kit.helpers || tool.name != delegate::TOOL.name)
+        .filter(move |tool| kit.sources || tool.name != ask_sources::TOOL.name)
+        .filter(move |tool| kit.skills || !FOR_SKILLS.contains(&tool.name))
+        .filter(move |tool| kit.schedules || !FOR_SCHEDULES.contains(&tool.name))
+}
+
 /// The tools that a model is offered, in the shape of OpenAI's functions.
 pub fn offered(kit: Kit) -> Vec<Value> {
-    let offers = TOOLS
-        .iter()
-        .filter(|tool| kit.write || tool.class == EffectClass::Pure)
-        .filter(|tool| kit.github || !FOR_GITHUB.contains(&tool.name))
-        .filter(|tool| kit.workspaces || !FOR_WORKSPACES.contains(&tool.name))
-        .filter(|tool| kit.commands || tool.name != load_command::TOOL.name)
-        .filter(|tool| kit.helpers || tool.name != delegate::TOOL.name)
-        .filter(|tool| kit.sources || tool.name != ask_sources::TOOL.name)
-        .filter(|tool| kit.skills || !FOR_SKILLS.contains(&tool.name))
-        .filter(|tool| kit.schedules || !FOR_SCHEDULES.contains(&tool.name));
     let function = |tool: &Tool| json!({"name": tool.name, "description": tool.about.trim(), "parameters": arguments::sent(tool)});
-    offers
+    of(kit)
         .map(|tool| json!({"type": "function", "function": function(tool)}))
         .collect()
 }
@@ -268,6 +274,8 @@ pub enum Action {
     },
     /// In the session's own plan: the next plan, and the text that the model reads.
     Plan(PlanFn),
+    /// In the session itself, by asking the model for a plan: what it is for. Nothing of it runs.
+    Draft(fn(&Value) -> String),
     /// In the session itself: it goes to the workspace that its call names.
     Switch,
     /// At the desk where schedules are kept, under an approved call.

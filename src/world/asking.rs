@@ -2,10 +2,11 @@
 
 use super::{Scene, World};
 use crate::agent::event::{Answer, CallId, Event, Usage};
+use crate::agent::mcp::Offer;
 use crate::agent::step::Toolset;
 use crate::definitions::{Kind, Origin};
 use crate::gate::Destination;
-use crate::tools::{self, Kit};
+use crate::tools::{self, Kit, Tool};
 use crate::world::model::{ModelError, Request};
 use crate::world::projects::Projects;
 use crate::world::trim;
@@ -118,20 +119,42 @@ impl World {
 
     /// The tools of a session's requests.
     pub(super) async fn offered(&self, wanted: &Toolset, scene: &Scene) -> Arc<RawValue> {
-        let kit = match &scene.home {
-            Some(home) => *home.notes().kit.get_or_init(|| self.kit(home, scene)).await,
-            None => Kit::default(),
-        };
-        let kit = Kit {
-            write: wanted.write,
-            skills: wanted.skills,
-            schedules: scene.can_schedule,
-            ..kit
-        };
+        let kit = self.kit_of(wanted, scene).await;
         let ours = self.offers.pick(kit, wanted);
         match wanted.write && !wanted.mcp.tools.is_empty() {
             true => with_theirs(&ours, wanted).into(),
             false => ours,
+        }
+    }
+
+    /// The same, to make a plan of.
+    pub(super) async fn commands_of(
+        &self,
+        wanted: &Toolset,
+        scene: &Scene,
+    ) -> (Vec<&'static Tool>, Offer) {
+        let kit = self.kit_of(wanted, scene).await;
+        let has = |name: &str| !wanted.forbids(name);
+        let ours = tools::of(kit).filter(|tool| has(tool.name)).collect();
+        let theirs = wanted.mcp.tools.iter().filter(|tool| has(&tool.name));
+        let theirs = theirs.filter(|_| wanted.write).cloned().collect();
+        let offer = Offer {
+            tools: theirs,
+            problems: Vec::new(),
+        };
+        (ours, offer)
+    }
+
+    async fn kit_of(&self, wanted: &Toolset, scene: &Scene) -> Kit {
+        let kit = match &scene.home {
+            Some(home) => *home.notes().kit.get_or_init(|| self.kit(home, scene)).await,
+            None => Kit::default(),
+        };
+        Kit {
+            write: wanted.write,
+            skills: wanted.skills,
+            schedules: scene.can_schedule,
+            ..kit
         }
     }
 

@@ -15,6 +15,7 @@ use crate::world::remote::Remote;
 use crate::world::trust::Glance;
 use crate::world::workspace::Workspace;
 use crate::world::{clock, journal, open_workspace, probe};
+use std::collections::BTreeMap;
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +42,26 @@ impl World {
                 let examined = self.examine(call, &touches, &wants, &session, workspace);
                 self.with_schedule(examined.await, &wants, &opening)
             }
+            (
+                Look::Graph {
+                    graph,
+                    tasks,
+                    opening,
+                },
+                Ok(workspace),
+            ) => {
+                let mut facts = BTreeMap::new();
+                for (task, touches) in tasks {
+                    let wants = gate::wants(policy, &touches);
+                    let found = self.facts(&CallId("0".into()), &wants, workspace).await;
+                    facts.insert(task, self.schedule_in(found, &wants, &opening));
+                }
+                Event::GraphExamined { graph, facts }
+            }
+            (Look::Graph { graph, .. }, Err(_)) => Event::GraphExamined {
+                graph,
+                facts: BTreeMap::new(),
+            },
             (Look::Probe { call, expect }, Ok(workspace)) => {
                 self.probe(call, expect, &session, workspace).await
             }
@@ -108,17 +129,7 @@ impl World {
         session: &str,
         workspace: &Workspace,
     ) -> Event {
-        // Where the kernel sees to it that they are only read.
-        let mut linked = match self.sandbox.has_landlock() {
-            true => workspace.links().to_vec(),
-            false => Vec::new(),
-        };
-        linked.extend(workspace.source_paths());
-        let mut facts = resolve::facts(wants, workspace.root(), &linked, &self.surroundings);
-        let processes = self.processes(workspace, CancellationToken::new());
-        let remote = self.remote(&processes, &call.id, workspace);
-        abroad::look_up(&remote, wants, &mut facts).await;
-        self.look_around(wants, &mut facts);
+        let facts = self.facts(&call.id, wants, workspace).await;
         let outside = abroad::expectation(session, &call, touches, &facts);
         let writes = |touch: &Touch| matches!(touch, Touch::Write(_));
         let inside = match touches.iter().any(writes) {
@@ -149,25 +160,46 @@ impl World {
         }
     }
 
+    /// What the gate must know of something that touches this.
+    async fn facts(&self, call: &CallId, wants: &Wants, workspace: &Workspace) -> Facts {
+        // Where the kernel sees to it that they are only read.
+        let mut linked = match self.sandbox.has_landlock() {
+            true => workspace.links().to_vec(),
+            false => Vec::new(),
+        };
+        linked.extend(workspace.source_paths());
+        let mut facts = resolve::facts(wants, workspace.root(), &linked, &self.surroundings);
+        let processes = self.processes(workspace, CancellationToken::new());
+        let remote = self.remote(&processes, call, workspace);
+        abroad::look_up(&remote, wants, &mut facts).await;
+        self.look_around(wants, &mut facts);
+        facts
+    }
+
     /// The same, with what a change of schedules would come to.
     fn with_schedule(&self, examined: Event, wants: &Wants, opening: &Opening) -> Event {
-        match (examined, &wants.schedule) {
-            (
-                Event::CallExamined {
-                    call,
-                    mut facts,
-                    expect,
-                },
-                Some(wish),
-            ) => {
-                facts.schedule = Some(self.desk.fact(&self.store, wish, opening, clock::now()));
-                Event::CallExamined {
-                    call,
-                    facts,
-                    expect,
-                }
-            }
-            (examined, _) => examined,
+        match examined {
+            Event::CallExamined {
+                call,
+                facts,
+                expect,
+            } => Event::CallExamined {
+                call,
+                facts: self.schedule_in(facts, wants, opening),
+                expect,
+            },
+            examined => examined,
+        }
+    }
+
+    fn schedule_in(&self, facts: Facts, wants: &Wants, opening: &Opening) -> Facts {
+        let Some(wish) = &wants.schedule else {
+            return facts;
+        };
+        let schedule = self.desk.fact(&self.store, wish, opening, clock::now());
+        Facts {
+            schedule: Some(schedule),
+            ..facts
         }
     }
 

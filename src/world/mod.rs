@@ -19,6 +19,8 @@ pub mod clock;
 pub mod commands;
 /// What commands may reach.
 pub mod confine;
+/// Plans, asked of a model.
+mod drafting;
 /// Speech to text.
 pub mod ears;
 /// Hooks and configuration, as they were.
@@ -260,6 +262,28 @@ impl World {
                     tools,
                 };
                 self.summarise(&request, &scene).await
+            }
+            Effect::Draft {
+                graph,
+                objective,
+                call,
+                model,
+                tools,
+                bounds,
+            } => {
+                let wish = drafting::Wish {
+                    objective: &objective,
+                    model: &model,
+                    tools: &tools,
+                    bounds,
+                };
+                let (drafted, cost) = self.draft(wish, &scene).await;
+                Event::GraphDrafted {
+                    graph,
+                    call,
+                    drafted,
+                    cost,
+                }
             }
             Effect::RunTool {
                 call,

@@ -750,6 +750,7 @@ pub fn status(state: &State) -> &'static str {
         Some(turn) => match turn.phase {
             Phase::Ready
             | Phase::Asking
+            | Phase::Drafting
             | Phase::Calls(_)
             | Phase::TooLong(_)
             | Phase::Summarising(_)

@@ -250,6 +250,7 @@ impl History {
                         | Effect::Diff { .. }
                         | Effect::MakeWorktree { .. }
                         | Effect::Carry { .. }
+                        | Effect::Draft { .. }
                         | Effect::LoadCommand { .. }
                         | Effect::Errand { .. } => {
                             unreachable!("nobody asks for it")

@@ -43,6 +43,7 @@ mod outline;
 mod outlive;
 mod patch;
 mod pictures;
+mod plan_chat;
 mod plan_draft;
 mod plan_graph;
 mod policy;

@@ -11,10 +11,10 @@ use journeyman::agent::brief::Brief;
 use journeyman::agent::carry::Carried;
 use journeyman::agent::charter::Charter;
 use journeyman::agent::event::{
-    Answer, Call, CallId, CheckpointTaken, Closed, CommandWish, EffectClass, Event, Expectation,
-    ExpectedFile, Got, Image, Inbound, Loaded, Media, MediaKind, Names, NotDelivered, Opening,
-    Outcome, Probe, Record, Restored, Scheduled, Status, Timestamp, TreeId, Usage, Via,
-    WorkspaceRef,
+    Answer, Call, CallId, CheckpointTaken, Closed, CommandWish, DraftCost, Drafted, EffectClass,
+    Event, Expectation, ExpectedFile, Got, Image, Inbound, Loaded, Media, MediaKind, Names,
+    NotDelivered, Opening, Outcome, Probe, Record, Restored, Scheduled, Status, Timestamp, TreeId,
+    Usage, Via, WorkspaceRef,
 };
 use journeyman::agent::language::Language;
 use journeyman::agent::limits::{DEFAULTS, Limits};
@@ -34,6 +34,7 @@ use journeyman::gate::{
     self, BUILT_IN, Destination, Facts, GatePolicy, GateSettings, PathFact, Place, ProgramFact,
     Touch,
 };
+use journeyman::plan::{Graph, Task};
 use journeyman::schedule::wish;
 use journeyman::tools;
 use proptest::prelude::*;
@@ -140,6 +141,9 @@ fn input() -> impl Strategy<Value = Input> {
         "/nonsense",
         "/review it",
         "/commands",
+        "/plan do it all",
+        "/plan run",
+        "/plan",
     ]);
     prop_oneof![
         6 => word.prop_map(Input::Say),
@@ -174,6 +178,8 @@ enum Running {
     Send(u64),
     Fetch(String, MediaKind),
     Load(String, CommandWish),
+    /// Of a plan, and what may come of it.
+    Draft(Box<dyn Fn(usize) -> Event>),
     /// With trees, and what may come of it.
     Trees(Box<dyn Fn(usize) -> Event>),
 }
@@ -500,8 +506,13 @@ impl Simulation {
         }
         self.check(&event);
         let record = line(self.state.seq + 1, self.now, event);
+        let role = self.state.role.clone();
         if let Err(error) = apply(&mut self.state, &record) {
             panic!("{error} by {:?}{}", record.event, self.history());
+        }
+        if role != self.state.role {
+            // Another agent has another prompt.
+            self.last_request.clear();
         }
         if record.event.must_be_durable() {
             self.durable = self.journal.len() + 1;
@@ -623,6 +634,13 @@ impl Simulation {
                 },
                 call: call.id,
             },
+            Look::Graph { graph, tasks, .. } => Event::GraphExamined {
+                graph,
+                facts: tasks
+                    .into_iter()
+                    .map(|(task, touches)| (task, self.facts(&touches)))
+                    .collect(),
+            },
             Look::Probe { call, expect } => {
                 let class = self
                     .state
@@ -728,6 +746,15 @@ impl Simulation {
                 self.running.push(Running::Model(round));
             }
             Effect::Summarise { round, .. } => self.running.push(Running::Notes(round)),
+            Effect::Draft { graph, call, .. } => {
+                self.running
+                    .push(Running::Draft(Box::new(move |how| Event::GraphDrafted {
+                        graph: graph.clone(),
+                        call: call.clone(),
+                        drafted: drafted(how),
+                        cost: DraftCost::default(),
+                    })));
+            }
             Effect::RunTool {
                 call,
                 class,
@@ -740,7 +767,8 @@ impl Simulation {
                     *self.executions.entry(call.id.clone()).or_default() += 1;
                     self.open_ended.insert(call.id.clone());
                     self.spools.insert(call.id.clone(), self.boot);
-                    self.spent.extend(approval);
+                    self.spent
+                        .extend(approval.map(|code| self.use_of(&code, &call)));
                 }
                 self.running.push(Running::Tool(call, class));
             }
@@ -903,7 +931,7 @@ impl Simulation {
         }
         let ended = self.running.remove(which % self.running.len());
         let event = match &ended {
-            Running::Trees(outcome) => outcome(how),
+            Running::Trees(outcome) | Running::Draft(outcome) => outcome(how),
             Running::Model(round) => answer(*round, how),
             Running::Notes(round) => notes(*round, how),
             Running::Tool(call, class) => Event::ToolFinished {
@@ -1070,10 +1098,11 @@ impl Simulation {
             Event::ApprovalGiven { approval, .. } if approval == code => Some(()),
             _ => None,
         });
+        let of_plan = self.is_of_plan(code);
         let asked = self.last(|event| match event {
             Event::ApprovalAsked {
                 approval, call: id, ..
-            } if approval == code && *id == call.id => Some(()),
+            } if approval == code && (of_plan || *id == call.id) => Some(()),
             _ => None,
         });
         let (Some((given, ())), Some((asked, ()))) = (given, asked) else {
@@ -1081,7 +1110,7 @@ impl Simulation {
         };
         assert!(asked < given, "{code}{}", self.history());
         assert!(
-            !self.spent.contains(code),
+            !self.spent.contains(&self.use_of(code, call)),
             "{code} is spent twice{}",
             self.history()
         );
@@ -1097,6 +1126,28 @@ impl Simulation {
                 call.id,
                 self.history()
             );
+        }
+    }
+
+    /// Whether the person was asked about a whole plan by it.
+    fn is_of_plan(&self, code: &str) -> bool {
+        let run = self.last(|event| match event {
+            Event::ApprovalAsked { approval, call, .. } if approval == code => Some(call.clone()),
+            _ => None,
+        });
+        let Some((_, run)) = run else { return false };
+        let proposed = self.last(|event| match event {
+            Event::RunProposed { call, .. } if call.id == run => Some(()),
+            _ => None,
+        });
+        proposed.is_some()
+    }
+
+    /// What is spent at once: that of a plan, for each of its tasks.
+    fn use_of(&self, code: &str, call: &Call) -> String {
+        match self.is_of_plan(code) {
+            true => format!("{code} {}", call.id),
+            false => code.to_owned(),
         }
     }
 
@@ -1389,6 +1440,62 @@ fn notes(round: u32, how: usize) -> Event {
     }
 }
 
+/// A plan, or why there is none.
+fn drafted(how: usize) -> Drafted {
+    let run = |command: &str| ("run_command", json!({"command": command}));
+    let tasks: Vec<(&str, (&str, Value), &[&str])> = match how % 6 {
+        0 => return Drafted::Failed { why: "no".into() },
+        1 => return Drafted::Stopped,
+        2 => vec![("a", ("list_files", json!({})), &[])],
+        3 => vec![
+            ("a", run("cargo test"), &[]),
+            (
+                "b",
+                ("write_file", json!({"path": "a.txt", "content": "a"})),
+                &[],
+            ),
+            ("c", run("echo {{a.output.text}}"), &["a"]),
+            ("d", run("cargo build"), &["b"]),
+        ],
+        4 => vec![
+            ("a", run("echo hi"), &[]),
+            ("b", run("sudo ls"), &["a"]),
+            ("c", ("list_files", json!({})), &["b"]),
+            (
+                "d",
+                ("git_commit", json!({"message": "fix: {{a.output.text}}"})),
+                &["a"],
+            ),
+        ],
+        _ => vec![
+            ("a", run("make {{b.output.text}}"), &["b"]),
+            ("b", ("list_files", json!({})), &[]),
+            ("c", (wire_name("add"), json!({"text": "milk"})), &[]),
+            ("d", ("list_files", json!({"nothing": 1})), &[]),
+            ("e", run("cat {{b.output.nowhere}}"), &["b"]),
+        ],
+    };
+    let task = |(id, (tool, input), on): &(&str, (&str, Value), &[&str])| Task {
+        id: (*id).into(),
+        service: "any".into(),
+        command: (*tool).into(),
+        prompt: "do it".into(),
+        depends_on: on.iter().map(|on| (*on).into()).collect(),
+        input: input.clone(),
+    };
+    let graph = Graph {
+        objective: "all of it".into(),
+        tasks: tasks.iter().map(task).collect(),
+    };
+    Drafted::Made {
+        digest: graph.digest(),
+        tools: (graph.tasks.iter())
+            .map(|task| (task.id.clone(), task.command.clone()))
+            .collect(),
+        task_graph: graph,
+    }
+}
+
 fn workspace(name: String) -> Destination<WorkspaceRef> {
     let path = format!("/w/{name}");
     Destination::Known(Box::new(WorkspaceRef { name, path }))
@@ -1412,7 +1519,7 @@ fn answer(round: u32, how: usize) -> Event {
     };
     let theirs = |tool: &str| (wire_name(tool), json!({"text": "milk"}).to_string());
     let switch = |name: &str| ("switch_workspace", json!({"name": name}).to_string());
-    let replies: [(&str, Vec<(&str, String)>); 17] = [
+    let replies: [(&str, Vec<(&str, String)>); 18] = [
         ("Done.", vec![]),
         ("", vec![]),
         ("", vec![list()]),
@@ -1457,8 +1564,15 @@ fn answer(round: u32, how: usize) -> Event {
             vec![write(), list(), switch("other"), write(), switch("shop")],
         ),
         ("", vec![theirs("add"), list(), theirs("see")]),
+        (
+            "",
+            vec![
+                ("plan_tasks", json!({"objective": "all of it"}).to_string()),
+                list(),
+            ],
+        ),
     ];
-    if how % 20 >= replies.len() {
+    if how % 21 >= replies.len() {
         let kind = ["unreachable", "context_overflow"][how % 2];
         return Event::ModelFailed {
             round,
@@ -1467,7 +1581,7 @@ fn answer(round: u32, how: usize) -> Event {
             attempts: 1,
         };
     }
-    let (text, calls) = replies[how % 20].clone();
+    let (text, calls) = replies[how % 21].clone();
     let call = |(position, (tool, arguments)): (usize, (&str, String))| Call {
         id: CallId(format!("{round}.{}", position + 1)),
         wire_id: format!("w{round}-{position}"),

@@ -94,7 +94,7 @@ pub struct Rig {
     pub assembly: Option<Assembly>,
     pub folder: TempDir,
     pub settings: Settings,
-    replies: Vec<Value>,
+    script: Value,
     seen: UnboundedReceiver<Seen>,
     messages: AtomicU64,
 }
@@ -106,18 +106,23 @@ impl Rig {
     }
 
     pub fn with(replies: &[Value], adjust: impl FnOnce(&mut Settings)) -> Self {
+        Self::playing(json!({"replies": replies}), adjust)
+    }
+
+    /// With a whole recording.
+    pub fn playing(script: Value, adjust: impl FnOnce(&mut Settings)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut settings = Settings::demo(folder.path(), no_whatsapp());
         settings.whatsapp = None;
         adjust(&mut settings);
         let workspace = folder.path().join("projects/shop");
         make_repository(&workspace);
-        let (assembly, seen) = start(&settings, replies, &workspace);
+        let (assembly, seen) = start(&settings, &script, &workspace);
         Self {
             assembly: Some(assembly),
             folder,
             settings,
-            replies: replies.to_vec(),
+            script,
             seen,
             messages: AtomicU64::new(0),
         }
@@ -232,7 +237,7 @@ impl Rig {
     /// Stops at the safe point, and starts again as another process would.
     pub async fn restart(&mut self) {
         self.stop().await;
-        let (assembly, seen) = start(&self.settings, &self.replies, &self.workspace());
+        let (assembly, seen) = start(&self.settings, &self.script, &self.workspace());
         self.seen = seen;
         assembly.hub.recover().expect("what was left is taken up");
         self.assembly = Some(assembly);
@@ -241,7 +246,7 @@ impl Rig {
     /// The same for a data folder whose chat is to be told of damage only with its next message.
     pub async fn restart_beside_damage(&mut self) {
         self.stop().await;
-        let (assembly, seen) = start(&self.settings, &self.replies, &self.workspace());
+        let (assembly, seen) = start(&self.settings, &self.script, &self.workspace());
         (self.assembly, self.seen) = (Some(assembly), seen);
     }
 
@@ -290,11 +295,10 @@ impl Rig {
 
 fn start(
     settings: &Settings,
-    replies: &[Value],
+    script: &Value,
     workspace: &Path,
 ) -> (Assembly, UnboundedReceiver<Seen>) {
-    let script = json!({"replies": replies}).to_string();
-    let model = Model::Scripted(Scripted::parse(&script).expect("a recording"));
+    let model = Model::Scripted(Scripted::parse(&script.to_string()).expect("a recording"));
     let assembly = assemble(
         settings,
         model,

@@ -2,9 +2,10 @@
 
 use super::messages::pass_on_steering;
 use super::outbox::{say, say_progress};
-use super::{Illegal, illegal, trust, turn};
+use super::{Illegal, graphs, illegal, trust, turn};
 use crate::agent::conversation::Worth;
 use crate::agent::event::{Call, CallId, Outcome, OutgoingKind, Probe, Status};
+use crate::agent::graphs::{RUN, running};
 use crate::agent::loops::Sight;
 use crate::agent::skills::Skills;
 use crate::agent::state::{Pending, Phase, Stage, State, Turn};
@@ -98,7 +99,8 @@ pub(super) fn finish(state: &mut State, id: &CallId, outcome: &Outcome) -> Resul
     let found = matches!(pending.stage, Stage::InDoubt(..)) && outcome.status == Status::Done;
     let expect = pending.expect.take().filter(|_| found);
     pending.stage = Stage::Finished(outcome.clone());
-    pending.ticket = None;
+    let ticket = pending.ticket.take();
+    let is_run = pending.call.tool == RUN && outcome.status == Status::Done;
     if let (Some(spent), Some(turn)) = (&outcome.spent, &mut state.turn) {
         turn.spend.add(**spent);
         state.spend.add(**spent);
@@ -108,6 +110,10 @@ pub(super) fn finish(state: &mut State, id: &CallId, outcome: &Outcome) -> Resul
     state
         .changed
         .extend(outcome.changes.iter().map(|change| change.path.clone()));
+    match is_run {
+        true => graphs::approve_run(state, ticket),
+        false => graphs::tell_progress(state),
+    }
     finish_round(state);
     Ok(())
 }
@@ -127,6 +133,10 @@ pub(super) fn finish_round(state: &mut State) {
         return;
     }
     let calls = std::mem::take(calls);
+    if running(state).is_some() {
+        graphs::close_round(state, calls);
+        return;
+    }
     let mut results = Vec::with_capacity(calls.len());
     let mut warnings = Vec::with_capacity(calls.len());
     for pending in calls {

@@ -2,7 +2,7 @@
 
 use super::messages::{pass_on_steering, unread};
 use super::outbox::{notice, say};
-use super::{Illegal, carry, checkpoints, errands};
+use super::{Illegal, carry, checkpoints, errands, graphs};
 use crate::agent::conversation::Words;
 use crate::agent::event::OutgoingKind;
 use crate::agent::state::{Pending, Phase, Stage, State, Stop};
@@ -32,6 +32,7 @@ pub(super) fn lose_tail(state: &mut State, lost: Lost<'_>) {
         notice(state, "undo_failed", &[("why", &why)]);
     }
     carry::forget(state);
+    graphs::lose(state);
     let repeated = state.texts.say("repeated", &[]);
     for message in &mut state.outbox {
         message.due = None;
@@ -45,7 +46,7 @@ pub(super) fn lose_tail(state: &mut State, lost: Lost<'_>) {
                 turn.round = turn.round.saturating_sub(1);
             }
             // Notes are asked for again, and that something is too long is known.
-            Phase::TooLong(_) | Phase::Summarising(_) | Phase::Summarised(..) => {
+            Phase::TooLong(_) | Phase::Drafting | Phase::Summarising(_) | Phase::Summarised(..) => {
                 turn.phase = Phase::Ready;
             }
             Phase::Ready | Phase::Answered(_) | Phase::Failed(_) | Phase::Limited(_) => {}

@@ -1,6 +1,7 @@
 //! What a person's words change: messages taken, questions answered, turns cancelled and resumed.
 
 use super::calls::{finish_round, pending};
+use super::graphs;
 use super::mcp;
 use super::outbox::{notice, say, send_again};
 use super::trust::begin_turn;
@@ -270,6 +271,7 @@ pub(super) fn resume(state: &mut State, by: &By) -> Result<(), Illegal> {
             let began = by.message.clone();
             state.turn = Some(Turn::begin(state.now, began, state.plan.done()));
             mcp::begin_turn(state);
+            graphs::take_up(state);
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use crate::agent::carry::{self, Carry};
 use crate::agent::checkpoints::Way;
 use crate::agent::command::{ChatCommand, looks_like_code};
 use crate::agent::event::{EndReason, Event, Inbound, Reading, Via};
+use crate::agent::graphs;
 use crate::agent::loading;
 use crate::agent::money;
 use crate::agent::roles::{self, AgentWish};
@@ -44,6 +45,7 @@ pub(super) fn take_command(
             carry(state, message, "merge", Carry::Merge { committed })
         }
         ChatCommand::Cron(said) => cron(state, message, said),
+        ChatCommand::Plan(said) => plan(state, message, said),
         ChatCommand::Trust(said) => trust(state, message, said),
         ChatCommand::Agents(said) => agents(state, message, said),
         ChatCommand::Undo { rounds, force } => undo(state, message, rounds, force),
@@ -109,6 +111,15 @@ fn cron(state: &State, message: &Inbound, said: &str) -> Event {
             told(say(state, "cron_usage", &[("why", &why)]))
         }
     }
+}
+
+fn plan(state: &State, message: &Inbound, said: &str) -> Event {
+    let wish = graphs::read(state, said);
+    let told = |text| command(message, "plan", text);
+    graphs::ask(state, message, by(message), &wish).unwrap_or_else(|answer| match answer {
+        graphs::Answer::Shown(known) => told(wording::graph_shown(state, known)),
+        graphs::Answer::Text(name, id) => told(state.texts.say(name, &[("id", id)])),
+    })
 }
 
 fn trust(state: &State, message: &Inbound, said: &str) -> Event {

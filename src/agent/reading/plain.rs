@@ -107,13 +107,19 @@ pub(super) fn take_plain(
             Reading::Steering,
             Some(say(state, "steering_interrupted", &[])),
         )),
-        Some(_) => Some(for_model(
-            state,
-            policy,
-            message,
-            Reading::Steering,
-            Some(say(state, "steering", &[])),
-        )),
+        Some(turn) => {
+            let told = match turn.work {
+                Some(_) => say(state, "graph_steering", &[]),
+                None => say(state, "steering", &[]),
+            };
+            Some(for_model(
+                state,
+                policy,
+                message,
+                Reading::Steering,
+                Some(told),
+            ))
+        }
         // What was said just before was not meant any more.
         None if is_stop_word(text) && !is_file && !together::dropped(state, message).is_empty() => {
             Some(drop_waiting(state, message))

@@ -2,14 +2,14 @@
 //!
 //! As pure as its parent, which decides when it is a round's turn.
 
-use super::{Decision, Effect, Look, Policy, perform, record};
+use super::{Decision, Effect, Look, Policy, perform, record, tasks};
 use crate::agent::event::{Call, EffectClass, Event, Moment, Outcome, Probe, Status};
 use crate::agent::loops::{self, Ahead};
 use crate::agent::mcp::{self, Offered};
 use crate::agent::recovery::{self, Remedy};
 use crate::agent::skills;
 use crate::agent::state::{Pending, Stage, State, Stop, Turn};
-use crate::agent::{charter, checkpoints, wording, workspaces};
+use crate::agent::{charter, checkpoints, graphs, wording, workspaces};
 use crate::gate::{self, Facts, Touch, Verdict};
 use crate::tools::{self, Action, Tool};
 use serde_json::Value;
@@ -52,7 +52,7 @@ pub(super) fn is_harmless(state: &State, call: &Call) -> bool {
 }
 
 /// What can be known about a call after a crash; nothing, where nobody knows the tool.
-fn class(state: &State, call: &Call) -> EffectClass {
+pub(super) fn class(state: &State, call: &Call) -> EffectClass {
     let ours = tools::find(&call.tool).map(|tool| tool.class);
     let theirs = || Some(state.mcp_tool(&call.tool)?.class);
     ours.or_else(theirs).unwrap_or(EffectClass::Opaque)
@@ -84,7 +84,7 @@ fn is_pure(call: &Call) -> bool {
 }
 
 /// After a `/cancel`: what runs is told to stop, what does not run never will.
-fn stop_calls(state: &State, turn: &Turn, calls: &[Pending]) -> Decision {
+pub(super) fn stop_calls(state: &State, turn: &Turn, calls: &[Pending]) -> Decision {
     let running = |pending: &&Pending| matches!(pending.stage, Stage::Running(_));
     if calls.iter().any(|pending| running(&pending)) {
         return if turn.stop == Stop::Wanted {
@@ -133,7 +133,12 @@ fn failed(call: &Call, text: String) -> Decision {
     finished(call, Outcome::failed(text))
 }
 
-fn step_call(state: &State, policy: &Policy, position: usize, pending: &Pending) -> Decision {
+pub(super) fn step_call(
+    state: &State,
+    policy: &Policy,
+    position: usize,
+    pending: &Pending,
+) -> Decision {
     let call = &pending.call;
     if let Some(decision) = watch(state, position, pending) {
         return decision;
@@ -178,7 +183,8 @@ fn watch(state: &State, position: usize, pending: &Pending) -> Option<Decision> 
     let Stage::Proposed = pending.stage else {
         return None;
     };
-    if pending.ticket.is_some() {
+    // A plan has an end, and the person saw all of it.
+    if pending.ticket.is_some() || graphs::running(state).is_some() {
         return None;
     }
     let call = pending.call.id.clone();
@@ -199,15 +205,15 @@ fn watch(state: &State, position: usize, pending: &Pending) -> Option<Decision> 
 }
 
 /// A call that fits its tool's schema, and what it would touch.
-struct Prepared {
+pub(super) struct Prepared {
     tool: &'static Tool,
     name: Cow<'static, str>,
     class: EffectClass,
     arguments: Value,
-    touches: Vec<Touch>,
+    pub(super) touches: Vec<Touch>,
 }
 
-fn prepare(
+pub(super) fn prepare(
     state: &State,
     policy: &Policy,
     position: usize,
@@ -259,7 +265,10 @@ fn prepare_theirs(state: &State, call: &Call, offered: &Offered) -> Result<Prepa
 }
 
 fn propose(state: &State, policy: &Policy, call: &Call, prepared: Prepared) -> Decision {
-    let asks_nobody = matches!(prepared.tool.action, Action::Question(_) | Action::Plan(_));
+    let asks_nobody = matches!(
+        prepared.tool.action,
+        Action::Question(_) | Action::Plan(_) | Action::Draft(_)
+    );
     if let (true, [Touch::Forbidden { .. }]) = (asks_nobody, &prepared.touches[..]) {
         let verdict = gate::judge(&policy.gate, &prepared.touches, &Facts::default());
         return finished(
@@ -279,6 +288,14 @@ fn propose(state: &State, policy: &Policy, call: &Call, prepared: Prepared) -> D
             call: call.id.clone(),
             question: ask(&prepared.arguments),
         }),
+        Action::Draft(objective) => match &state.turn {
+            Some(turn) => {
+                let graph = graphs::fresh_id(state, &call.id.0);
+                let objective = objective(&prepared.arguments);
+                tasks::draft(state, policy, turn, &graph, &objective, Some(&call.id))
+            }
+            None => Decision::Wait,
+        },
         Action::Plan(change) => match change(&state.plan, &prepared.arguments) {
             Ok((Some(plan), output)) => record(Event::PlanChanged {
                 call: call.id.clone(),
@@ -342,9 +359,15 @@ fn admit(
             finished(call, Outcome::new(Status::Denied, wording::denied(&now)))
         }
         // The person approved something else than what would run now.
-        Err(now) if pending.ticket.is_some() => failed(call, wording::approval_void(&now)),
+        Err(now) if has_own_ticket(state, pending) => failed(call, wording::approval_void(&now)),
         Err(now) => record(wording::approval_question(state, policy, call, &now, false)),
     }
+}
+
+/// Whether the person was asked about this call and no other. Where they approved a whole plan, they are asked again.
+fn has_own_ticket(state: &State, pending: &Pending) -> bool {
+    let ticket = pending.ticket.as_ref();
+    ticket.is_some_and(|ticket| !graphs::is_of_run(state, &ticket.approval))
 }
 
 /// Whether the call may change files.
@@ -364,6 +387,7 @@ fn is_covered(state: &State) -> bool {
 /// What the model was told when the same call was refused; nothing of that holds for one that was answered since.
 fn refused_before<'a>(state: &'a State, pending: &Pending) -> Option<&'a String> {
     let answered = pending.ticket.is_some() || pending.may_have_run;
+    let answered = answered || graphs::running(state).is_some();
     let told = || state.refused.get(&pending.call.sameness());
     (!answered).then(told).flatten()
 }

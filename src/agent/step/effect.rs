@@ -5,7 +5,7 @@ use crate::agent::charter::Charter;
 use crate::agent::checkpoints::{Swap, Way};
 use crate::agent::conversation::Wire;
 use crate::agent::event::{
-    Call, CommandWish, EffectClass, Event, Expectation, Media, Moment, TreeId, WorkspaceRef,
+    Call, CallId, CommandWish, EffectClass, Event, Expectation, Media, Moment, TreeId, WorkspaceRef,
 };
 use crate::agent::mcp;
 use crate::agent::roles::Role;
@@ -37,6 +37,13 @@ impl Toolset {
     }
 }
 
+/// How far a draft may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DraftBounds {
+    /// Tokens that the turn has left.
+    pub tokens: u64,
+}
+
 /// An effect on the world.
 #[derive(Debug)]
 pub enum Effect {
@@ -53,6 +60,16 @@ pub enum Effect {
         model: String,
         messages: Vec<Wire>,
         tools: Toolset,
+    },
+    /// Ask the model for a plan, and for the input of each of its tasks. Whatever it answers, nothing runs.
+    Draft {
+        graph: String,
+        objective: String,
+        /// The call that asks for it.
+        call: Option<CallId>,
+        model: String,
+        tools: Toolset,
+        bounds: DraftBounds,
     },
     RunTool {
         call: Approved<Call>,
@@ -140,6 +157,16 @@ impl Effect {
             Effect::Summarise { end, model, .. } => Event::SummaryAsked {
                 messages: *end,
                 model: model.clone(),
+            },
+            Effect::Draft {
+                graph,
+                objective,
+                call,
+                ..
+            } => Event::DraftStarted {
+                graph: graph.clone(),
+                objective: objective.clone(),
+                call: call.clone(),
             },
             Effect::RunTool {
                 call,

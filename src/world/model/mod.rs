@@ -23,6 +23,9 @@ pub enum Model {
     Scripted(scripted::Scripted),
 }
 
+/// In the place of a round, where a plan is asked for.
+pub const DRAFT: u32 = 0;
+
 /// What is asked.
 pub struct Request<'a> {
     pub round: u32,

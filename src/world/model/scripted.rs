@@ -2,7 +2,7 @@
 //!
 //! Which reply is due is counted in the conversation itself, so that a restarted program goes on where it was.
 
-use super::{Delta, ModelError, Request};
+use super::{DRAFT, Delta, ModelError, Request};
 use crate::agent::event::{Answer, Call, CallId, Usage};
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,6 +13,9 @@ use std::time::Duration;
 #[serde(deny_unknown_fields)]
 pub struct Scripted {
     replies: Vec<Reply>,
+    /// What is answered where a plan is asked for: the first one whose words stand in what is asked.
+    #[serde(default)]
+    drafts: Vec<DraftReply>,
     /// What is said instead of all else once the person refused something: a recording cannot go another way.
     #[serde(default)]
     refused: Option<String>,
@@ -28,6 +31,13 @@ struct Reply {
     /// How long the model seems to think.
     #[serde(default)]
     pause_ms: u64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct DraftReply {
+    when: String,
+    #[serde(flatten)]
+    reply: Reply,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -51,6 +61,9 @@ impl Scripted {
         request: &Request<'_>,
         show: &(dyn Fn(Delta) + Sync),
     ) -> Result<Answer, ModelError> {
+        if request.round == DRAFT {
+            return self.draft(request).await;
+        }
         let due = request
             .messages
             .iter()
@@ -73,37 +86,50 @@ impl Scripted {
         if !reply.text.is_empty() {
             show(Delta::Text(reply.text.clone()));
         }
-        let bytes: usize = request
-            .messages
-            .iter()
-            .map(|message| message.get().len())
-            .sum();
-        let calls: Vec<Call> = reply
-            .calls
-            .iter()
-            .enumerate()
-            .map(|(i, call)| recorded(request.round, due, i, call))
-            .collect();
-        let finish = if calls.is_empty() {
-            "stop"
-        } else {
-            "tool_calls"
-        };
-        Ok(Answer {
-            text: reply.text.clone(),
-            reasoning: None,
-            calls,
-            // A recording has no tokenizer: four bytes a token is the usual rule of thumb.
-            usage: Usage {
-                input_tokens: bytes as u64 / 4,
-                output_tokens: reply.text.len() as u64 / 4,
-                cached_tokens: 0,
-            },
-            cost_micros: None,
-            finish: finish.into(),
-            attempts: 1,
-            duration_ms: reply.pause_ms,
-        })
+        Ok(told(request, due, reply))
+    }
+
+    async fn draft(&self, request: &Request<'_>) -> Result<Answer, ModelError> {
+        let asked = request.messages.last().map_or("", |message| message.get());
+        let mut drafts = self.drafts.iter().enumerate();
+        let due = drafts.find(|(_, draft)| asked.contains(&draft.when));
+        let (at, draft) = due.ok_or(ModelError::ScriptEnded { round: 0 })?;
+        tokio::time::sleep(Duration::from_millis(draft.reply.pause_ms)).await;
+        Ok(told(request, at, &draft.reply))
+    }
+}
+
+fn told(request: &Request<'_>, due: usize, reply: &Reply) -> Answer {
+    let bytes: usize = request
+        .messages
+        .iter()
+        .map(|message| message.get().len())
+        .sum();
+    let calls: Vec<Call> = reply
+        .calls
+        .iter()
+        .enumerate()
+        .map(|(i, call)| recorded(request.round, due, i, call))
+        .collect();
+    let finish = if calls.is_empty() {
+        "stop"
+    } else {
+        "tool_calls"
+    };
+    Answer {
+        text: reply.text.clone(),
+        reasoning: None,
+        calls,
+        // A recording has no tokenizer: four bytes a token is the usual rule of thumb.
+        usage: Usage {
+            input_tokens: bytes as u64 / 4,
+            output_tokens: reply.text.len() as u64 / 4,
+            cached_tokens: 0,
+        },
+        cost_micros: None,
+        finish: finish.into(),
+        attempts: 1,
+        duration_ms: reply.pause_ms,
     }
 }
 

@@ -13,9 +13,9 @@ use journeyman::agent::carry::Carried;
 use journeyman::agent::charter::Charter;
 use journeyman::agent::conversation::Kind;
 use journeyman::agent::event::{
-    Answer, Call, CallId, CheckpointTaken, Closed, EffectClass, Event, Got, Image, Inbound, Loaded,
-    Media, MediaKind, Names, Outcome, OutgoingKind, Record, Status, Timestamp, TreeId, Usage,
-    WorkspaceRef,
+    Answer, Call, CallId, CheckpointTaken, Closed, DraftCost, Drafted, EffectClass, Event, Got,
+    Image, Inbound, Loaded, Media, MediaKind, Names, Outcome, OutgoingKind, Record, Status,
+    Timestamp, TreeId, Usage, WorkspaceRef,
 };
 use journeyman::agent::roles::{AgentAnswer, Role};
 use journeyman::agent::state::{Outgoing, State};
@@ -23,6 +23,7 @@ use journeyman::agent::step::{Effect, Look};
 use journeyman::agent::worktrees::{Made, Tree};
 use journeyman::definitions::Origin;
 use journeyman::gate::GatePolicy;
+use journeyman::plan::{Graph, Task};
 use journeyman::world::workspace::Workspace;
 use journeyman::world::{Looked, Outside, Performance, Scene, clock};
 use looks::{COMMITS, patched};
@@ -184,6 +185,16 @@ impl Reality {
                     messages.iter().map(|wire| wire.get().to_owned()).collect();
                 self.answer(round, &messages, &scene).await
             }
+            // Only asked: as often as it takes.
+            Effect::Draft { graph, call, .. } => self.fate.point("draft".into()).then(|| {
+                let cost = DraftCost::default();
+                Event::GraphDrafted {
+                    graph,
+                    call,
+                    drafted: drafted(self.script.plan),
+                    cost,
+                }
+            }),
             Effect::RunTool {
                 call,
                 class,
@@ -508,7 +519,12 @@ impl Reality {
 
     fn spend(&self, call: &Call, approval: Option<String>) {
         let truth = &mut *self.truth();
-        if approval.is_some_and(|code| !truth.spent.insert(code)) {
+        // That of a plan is spent once for each of its tasks.
+        let spent = approval.map(|code| match self.script.plan {
+            [] => code,
+            _ => format!("{code} {}", call.id),
+        });
+        if spent.is_some_and(|spent| !truth.spent.insert(spent)) {
             let wrong = format!("the approval of {} was spent twice", call.id);
             truth.wrong.push(wrong);
         }
@@ -653,6 +669,11 @@ impl Reality {
         if text.starts_with('⚡') || text.starts_with('⏸') {
             return (!gave_up).then(|| "/agent-resume".into());
         }
+        if heard.kind == OutgoingKind::Final && !gave_up {
+            let mut after = self.script.after.iter();
+            let next = after.find(|words| !truth.person.has_said(words));
+            return next.map(|words| (*words).to_owned());
+        }
         if heard.kind != OutgoingKind::Question {
             return None;
         }
@@ -690,6 +711,9 @@ impl Reality {
     fn check_intent(&self, effect: &Effect, journal: &Path) {
         let (intent, durable) = match effect {
             Effect::AskModel { round, .. } => (format!(r#""model_asked","round":{round},"#), false),
+            Effect::Draft { graph, .. } => {
+                (format!(r#""draft_started","graph":"{graph}","#), false)
+            }
             Effect::RunTool { call, class, .. } => (
                 format!(r#""tool_started","call":"{}","#, call.get().id),
                 *class != EffectClass::Pure,
@@ -847,6 +871,29 @@ impl Reality {
         }
         let mut meanwhile = self.script.model.iter().filter_map(|reply| reply.meanwhile);
         meanwhile.any(|words| words == text && !words.starts_with('/'))
+    }
+}
+
+/// One task after the other, each of which needs the one before.
+fn drafted(calls: &[(&str, &str)]) -> Drafted {
+    let id = |at: usize| format!("t{at}");
+    let task = |(at, (tool, arguments)): (usize, &(&str, &str))| Task {
+        id: id(at),
+        service: "any".into(),
+        command: (*tool).into(),
+        prompt: "do it".into(),
+        depends_on: at.checked_sub(1).into_iter().map(id).collect(),
+        input: serde_json::from_str(arguments).expect("scripts are valid"),
+    };
+    let graph = Graph {
+        objective: "the plan".into(),
+        tasks: calls.iter().enumerate().map(task).collect(),
+    };
+    let tool = |task: &Task| (task.id.clone(), task.command.clone());
+    Drafted::Made {
+        digest: graph.digest(),
+        tools: graph.tasks.iter().map(tool).collect(),
+        task_graph: graph,
     }
 }
 

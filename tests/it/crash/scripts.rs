@@ -28,6 +28,10 @@ pub struct Script {
     pub sent: Option<MediaKind>,
     /// What the person says right after the objective, as a part of it.
     pub pieces: &'static [&'static str],
+    /// The tasks of a plan, each of which needs the one before.
+    pub plan: &'static [(&'static str, &'static str)],
+    /// What the person says after the last word of a turn, one after the other.
+    pub after: &'static [&'static str],
     /// Commands outlive the process that started them, and what they print.
     pub kept: bool,
     /// The model's window in tokens: so small that messages are left out, and results.
@@ -77,6 +81,8 @@ const BASE: Script = Script {
     own: false,
     sent: None,
     pieces: &[],
+    plan: &[],
+    after: &[],
     kept: false,
     window: None,
     effects: &[],
@@ -451,6 +457,31 @@ pub static SCRIPTS: &[Script] = &[
         model: &[says("Hello."), says("Hello."), says("Hello.")],
         pieces: &["the one on mobile", "and a test"],
         ending: "Hello.",
+        ..BASE
+    },
+    Script {
+        name: "plan",
+        model: &[says("Hello.")],
+        plan: &[WRITE, TEST],
+        after: &["/plan do it all", "/plan run"],
+        approvals: &["yes"],
+        effects: &[("write c.txt", 1), ("cargo test", 1)],
+        ending: "🗺 Plan",
+        pairs: true,
+        ..BASE
+    },
+    Script {
+        name: "plan-kept",
+        model: &[
+            calls(&[("plan_tasks", r#"{"objective":"the plan"}"#)]),
+            says("There is a plan."),
+        ],
+        plan: &[TEST, COMMIT],
+        after: &["/plan run"],
+        approvals: &["/approve CODE"],
+        effects: &[("cargo test", 1), ("feat: the job", 1)],
+        ending: "🗺 Plan",
+        kept: true,
         ..BASE
     },
 ];

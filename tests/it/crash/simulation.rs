@@ -604,6 +604,7 @@ survives_pairs! {
     long_a_cancel_survives_every_pair: "cancel",
     long_a_question_survives_every_pair: "question",
     long_a_worktree_survives_every_pair: "own-worktree",
+    long_a_plan_survives_every_pair: "plan",
 }
 
 macro_rules! survives {
@@ -654,4 +655,6 @@ survives! {
     a_document_survives_every_death: "document",
     a_picture_survives_every_death: "picture",
     an_objective_in_pieces_survives_every_death: "pieces",
+    a_plan_survives_every_death: "plan",
+    a_plan_with_a_kept_command_survives_every_death: "plan-kept",
 }

@@ -38,6 +38,13 @@ impl Reality {
                     call: call.id,
                 }
             }
+            Look::Graph { graph, tasks, .. } => Event::GraphExamined {
+                graph,
+                facts: tasks
+                    .into_iter()
+                    .map(|(task, touches)| (task, self.facts(policy, &touches)))
+                    .collect(),
+            },
             Look::Probe { call, expect } => Event::CallProbed {
                 probe: self.probe(&call, expect.as_ref()),
                 call,
