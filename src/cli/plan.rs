@@ -97,6 +97,16 @@ impl New {
                 "the objective is empty: say what is to be planned".into(),
             ));
         }
+        // In a chat, these would be about a plan that is there.
+        let verb = objective.split_whitespace().next().unwrap_or_default();
+        let is_verb = ["run", "show"]
+            .iter()
+            .any(|one| verb.eq_ignore_ascii_case(one));
+        if is_verb && objective.split_whitespace().count() <= 2 {
+            return Err(CliError::Use(format!(
+                "{objective:?} is no objective: say in a few more words what is to be planned. `journeyman plan {verb} ID` is about a plan that is there"
+            )));
+        }
         let workspace = fixed_workspace(self.workspace.as_deref())?;
         let (exit, session) = start_on(
             settings,

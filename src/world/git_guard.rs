@@ -7,9 +7,12 @@
 
 /// Which changes of a configuration are only about branches.
 mod branches;
+/// Commands that run at the same time.
+mod shared;
 /// Kept for another process.
 mod stored;
 
+pub use shared::shared;
 pub use stored::{next_field, put_field};
 
 use super::confine::rules::worktree_folders;
@@ -89,7 +92,7 @@ impl GitGuard {
     ///
     /// # Errors
     /// In words, where something could not be put back: the person must look.
-    pub fn put_back(self) -> Result<Vec<String>, String> {
+    pub fn put_back(&self) -> Result<Vec<String>, String> {
         let mut changed = Vec::new();
         let fail = |error: Errno| {
             let pointer = self.workspace.join(".git");

@@ -214,7 +214,7 @@ impl Servers {
                 .await
             }
         };
-        if let Some(remark) = guard.and_then(crate::world::process::put_back) {
+        if let Some(remark) = guard.as_deref().and_then(crate::world::process::put_back) {
             outcome.output.push_str(&format!("\n{remark}"));
         }
         outcome

@@ -38,7 +38,7 @@ pub use talking::Talk;
 use crate::agent::event::CallId;
 use crate::world::clock;
 use crate::world::confine::{Needs, Reach, Sandbox, Temp};
-use crate::world::git_guard::GitGuard;
+use crate::world::git_guard::{self, GitGuard};
 use crate::world::keeper::Keep;
 use crate::world::outputs::Outputs;
 use crate::world::spool::layout::Room;
@@ -267,10 +267,10 @@ impl Processes {
     ///
     /// # Errors
     /// Where it cannot be guarded.
-    pub fn guard_git(&self) -> Result<Option<GitGuard>, String> {
+    pub fn guard_git(&self) -> Result<Option<Arc<GitGuard>>, String> {
         match self.sandbox.is_off() {
             true => Ok(None),
-            false => GitGuard::take(&self.workspace, self.sandbox.has_landlock())
+            false => git_guard::shared(&self.workspace, self.sandbox.has_landlock())
                 .map_err(|why| format!("git's settings cannot be guarded: {why}")),
         }
     }

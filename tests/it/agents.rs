@@ -41,7 +41,7 @@ async fn an_agent_is_listed_chosen_and_left_by_the_persons_word() {
     let before = system(&rig);
     rig.say("/agents use architect").await;
     let told = notice(&mut rig).await;
-    assert!(told.contains("architect, from the next turn on. Tools: list_files, search, get_file_outline, read_lines."), "{told}");
+    assert!(told.contains("architect, from the next turn on. Tools: list_files, search, get_file_outline, read_lines, delegate."), "{told}");
     assert_eq!(system(&rig), before, "not before the next turn");
     rig.say("second").await;
     rig.answer().await;

@@ -2,6 +2,7 @@
 
 use crate::fake_model::{FakeModel, Next, calls, says};
 use crate::program::{Program, Run, finish};
+use crate::serve::Served;
 use crate::support::{PATIENCE, git, journals, records};
 use journeyman::agent::event::{Event, Opening, Outcome, Record, Status};
 use serde_json::{Value, json};
@@ -159,7 +160,7 @@ async fn helpers_work_side_by_side_on_branches_that_are_merged_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_helpers_question_reaches_the_person_with_its_name_and_the_answer_finds_it() {
+async fn a_helpers_question_has_its_name_and_is_the_only_thing_that_it_says() {
     let model = FakeModel::deciding(|request| {
         let (messages, part) = messages(request);
         match (part.as_deref(), results(messages)) {
@@ -192,6 +193,47 @@ async fn a_helpers_question_reaches_the_person_with_its_name_and_the_answer_find
     // And nothing else is said by it.
     let sends = |event: &Event| matches!(event, Event::SendStarted { .. });
     assert_eq!(count(&children[0], sends), 1);
+}
+
+/// By words, and by the code: from the chat that it never was told by name.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_in_the_chat_reach_the_helper_that_asked() {
+    let model = FakeModel::deciding(|request| {
+        let (messages, part) = messages(request);
+        let appends = |word: &str| {
+            calls(
+                "run_command",
+                json!({"command": format!("echo {word} >> a.txt")}),
+            )
+        };
+        match (part.as_deref(), results(messages)) {
+            (None, 0) => delegates(&["a"]),
+            (Some(_), 0) => appends("one"),
+            (Some(_), 1) => appends("two"),
+            (Some(_), _) => says("I wrote both."),
+            (None, _) => says("Done."),
+        }
+    })
+    .await;
+    let mut served = Served::new(&model).await;
+    served.begin().await;
+    served.says("wamid.1", "do it").await;
+    let first = served.hears().await.text;
+    assert!(first.contains("helper 1.1"), "{first}");
+    served.says("wamid.2", "yes").await;
+    let second = served.hears().await.text;
+    let code = second.split("/approve ").nth(1).expect("a code");
+    let code = code.split(',').next().expect("a code");
+    served.says("wamid.3", &format!("/approve {code}")).await;
+    assert_eq!(served.hears().await.text, "Done.");
+    let (_, children) = family(&served.program);
+    let given = |event: &Event| matches!(event, Event::ApprovalGiven { .. });
+    assert_eq!(count(&children[0], given), 2);
+    let wrote = outcomes(&children[0]);
+    assert!(
+        wrote.iter().all(|one| one.status == Status::Done),
+        "{wrote:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -248,7 +248,11 @@ pub(super) fn step_tasks(
     }
     let runs = |pending: &&Pending| matches!(pending.stage, Stage::Running(_));
     let running = calls.iter().filter(runs).count();
-    let is_full = running >= policy.limits.plan_parallel_max.max(1);
+    let is_full = running >= policy.limits.plan_parallel_max.max(1)
+        || calls
+            .iter()
+            .filter(runs)
+            .any(|pending| is_alone(&pending.call));
     let mut question = None;
     for pending in calls {
         let decision = match &pending.stage {
@@ -256,7 +260,7 @@ pub(super) fn step_tasks(
             // Asked only once all else is done.
             Stage::Waiting(_) | Stage::Listening => return Decision::Wait,
             Stage::InDoubt(..) => calls::step_call(state, policy, 0, pending),
-            _ if is_full => continue,
+            _ if is_full || running > 0 && is_alone(&pending.call) => continue,
             _ => calls::step_call(state, policy, 0, pending),
         };
         match decision {
@@ -274,6 +278,11 @@ pub(super) fn step_tasks(
         Some(question) if running == 0 => Decision::Record(question),
         Some(_) | None => Decision::Wait,
     }
+}
+
+/// git looks at all of the workspace, and changes what others of its processes would wait for: nothing runs beside it.
+fn is_alone(call: &Call) -> bool {
+    call.tool.starts_with("git_")
 }
 
 /// The question about the whole run, and what its answer comes to.

@@ -1,6 +1,7 @@
 //! Texts about plans.
 
 use super::{one_line, short_code, visible};
+use crate::agent::brief::without_tag;
 use crate::agent::event::{Call, CallId, EffectClass, Event, Judged, Outlook, Status};
 use crate::agent::graphs::{Ended, Known, Work};
 use crate::agent::state::State;
@@ -170,7 +171,8 @@ pub fn graph_for_model(state: &State, known: &Known, work: &Work) -> String {
         false => "had a plan made, of which nothing has run",
     };
     let output = |(task, ended): (&String, &Ended)| {
-        format!("\n<output task=\"{task}\">\n{}\n</output>", ended.output)
+        let output = without_tag(&ended.output, "output");
+        format!("\n<output task=\"{task}\">\n{output}\n</output>")
     };
     let outputs: String = known.ended.iter().map(output).collect();
     let outputs = match outputs.char_indices().nth(FOR_MODEL_CHARS_MAX) {

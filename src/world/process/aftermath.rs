@@ -11,16 +11,16 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub struct Aftermath {
     temp: Temp,
-    guard: Option<GitGuard>,
+    guard: Option<Arc<GitGuard>>,
     record: Option<PathBuf>,
 }
 
 impl Aftermath {
-    pub fn new(temp: Temp, guard: Option<GitGuard>) -> Self {
+    pub fn new(temp: Temp, guard: Option<Arc<GitGuard>>) -> Self {
         Self {
             temp,
             guard,
@@ -56,7 +56,7 @@ impl Aftermath {
 
     /// What became of git's settings, if that is worth a word.
     pub async fn settle(mut self) -> Option<String> {
-        let remark = self.guard.take().and_then(put_back);
+        let remark = self.guard.take().and_then(|guard| put_back(&guard));
         // What a build left there can be much; most commands leave nothing.
         match fs::read_dir(self.temp.path()).is_ok_and(|mut left| left.next().is_none()) {
             true => self.discard(),
@@ -89,7 +89,7 @@ pub fn settle_left(outputs: &Outputs, call: &CallId) -> Option<String> {
     let remark = match (&temp, rest) {
         (Some(_), []) => None,
         (Some(_), rest) => match GitGuard::read_from(rest) {
-            Some(guard) => put_back(guard),
+            Some(guard) => put_back(&guard),
             None => told(Err("what .git was like before is not known".into())),
         },
         // Torn by a power cut.
@@ -112,7 +112,7 @@ fn is_ours(temp: &Path) -> bool {
 }
 
 /// Puts git's settings back; what is to be said of that.
-pub fn put_back(guard: GitGuard) -> Option<String> {
+pub fn put_back(guard: &GitGuard) -> Option<String> {
     told(guard.put_back())
 }
 
