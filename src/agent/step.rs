@@ -374,6 +374,7 @@ pub fn toolset(state: &State, policy: &Policy) -> Toolset {
     Toolset {
         write: policy.gate.write_enabled(),
         skills: briefing.is_some_and(|known| known.brief.has_skills()),
+        steps: !state.plan.is_empty(),
         role: state.role.clone(),
         charter: state.charter.clone(),
         mcp: mcp::offered(state),

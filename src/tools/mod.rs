@@ -212,6 +212,8 @@ pub struct Kit {
     pub sources: bool,
     /// Worktrees, in which helpers can work.
     pub helpers: bool,
+    /// Several steps.
+    pub steps: bool,
 }
 
 /// The tools that there are for a session.
@@ -223,6 +225,7 @@ pub fn of(kit: Kit) -> impl Iterator<Item = &'static Tool> {
         .filter(move |tool| kit.workspaces || !FOR_WORKSPACES.contains(&tool.name))
         .filter(move |tool| kit.commands || tool.name != load_command::TOOL.name)
         .filter(move |tool| kit.helpers || tool.name != delegate::TOOL.name)
+        .filter(move |tool| kit.steps || tool.name != plan_tasks::TOOL.name)
         .filter(move |tool| kit.sources || tool.name != ask_sources::TOOL.name)
         .filter(move |tool| kit.skills || !FOR_SKILLS.contains(&tool.name))
         .filter(move |tool| kit.schedules || !FOR_SCHEDULES.contains(&tool.name))

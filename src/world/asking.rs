@@ -154,6 +154,8 @@ impl World {
             write: wanted.write,
             skills: wanted.skills,
             schedules: scene.can_schedule,
+            helpers: wanted.steps && kit.helpers,
+            steps: wanted.steps,
             ..kit
         }
     }

@@ -44,6 +44,7 @@ mod outlive;
 mod patch;
 mod pictures;
 mod plan_chat;
+mod plan_cli;
 mod plan_draft;
 mod plan_graph;
 mod policy;

@@ -265,6 +265,19 @@ fn offers_the_same_short_text_to_every_model() {
 }
 
 #[test]
+fn offers_helpers_and_plans_once_the_work_has_several_steps() {
+    let offered = tools::offered(kit(true, false));
+    let more = tools::offered(Kit {
+        helpers: true,
+        steps: true,
+        ..kit(true, false)
+    });
+    let lines = more.iter().filter(|offer| !offered.contains(offer));
+    let lines: Vec<String> = lines.map(Value::to_string).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
 fn offers_schedules_where_they_can_be_made() {
     let offer = |schedules| {
         tools::offered(Kit {

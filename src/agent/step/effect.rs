@@ -21,6 +21,8 @@ pub struct Toolset {
     /// Those that write and run.
     pub write: bool,
     pub skills: bool,
+    /// Those for work of several steps: once the model has said which.
+    pub steps: bool,
     /// Who does not have all of them.
     pub role: Option<Arc<Role>>,
     /// What the command that began the turn leaves of them.
