@@ -79,4 +79,10 @@ def all_of(bodies: list) -> None:
             published(body)
     for before, after in zip(bodies, bodies[1:]):
         assert after["messages"][: len(before["messages"])] == before["messages"], "the prompt's prefix changed"
-        assert after.get("tools") == before.get("tools"), "the tools changed within a turn"
+    # Those for work of several steps come with the steps, once.
+    offers = [body.get("tools") or [] for body in bodies]
+    changes = [(before, after) for before, after in zip(offers, offers[1:]) if before != after]
+    assert len(changes) <= 1, "the tools changed more than once"
+    for before, after in changes:
+        more = [tool["function"]["name"] for tool in after if tool not in before]
+        assert all(tool in after for tool in before) and set(more) <= {"delegate", "plan_tasks"}, more
