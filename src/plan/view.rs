@@ -156,15 +156,16 @@ fn short(text: &str, chars_max: usize) -> String {
     }
 }
 
+/// Where in the graph each task stands, by its id.
+fn places(graph: &Graph) -> BTreeMap<&str, usize> {
+    let tasks = graph.tasks.iter().enumerate();
+    tasks.map(|(at, task)| (task.id.as_str(), at)).collect()
+}
+
 /// By task, at its place in the graph: those that hang below it. A graph that is wrong is shown all the same: what nothing
 /// leads to hangs at the top.
 fn below(graph: &Graph) -> BTreeMap<Option<usize>, Vec<usize>> {
-    let place: BTreeMap<&str, usize> = graph
-        .tasks
-        .iter()
-        .enumerate()
-        .map(|(at, task)| (task.id.as_str(), at))
-        .collect();
+    let place = places(graph);
     let mut level: BTreeMap<usize, usize> = BTreeMap::new();
     let mut below: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
     let mut open: BTreeSet<usize> = (0..graph.tasks.len()).collect();
@@ -201,12 +202,7 @@ pub fn mermaid(graph: &Graph, rows: &Rows) -> String {
         format!("%% {}", short(&graph.objective, LABEL_CHARS_MAX)),
         "flowchart TD".to_owned(),
     ];
-    let place: BTreeMap<&str, usize> = graph
-        .tasks
-        .iter()
-        .enumerate()
-        .map(|(at, task)| (task.id.as_str(), at))
-        .collect();
+    let place = places(graph);
     let mut used: BTreeSet<&str> = BTreeSet::new();
     for (at, task) in graph.tasks.iter().enumerate() {
         let row = rows.get(&task.id);
