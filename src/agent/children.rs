@@ -145,21 +145,18 @@ pub fn reader(name: &str, parent: Option<&Role>) -> Role {
 
 /// What a child acts as: never more than its parent.
 pub fn role(name: &str, tools: Option<BTreeSet<String>>, parent: Option<&Role>) -> Role {
-    let mut without: BTreeSet<String> = NEVER.iter().map(|tool| (*tool).to_owned()).collect();
-    without.extend(parent.into_iter().flat_map(|role| role.without.clone()));
-    let theirs = parent.and_then(|role| role.tools.clone());
-    let tools = match (tools, theirs) {
-        (Some(own), Some(theirs)) => Some(own.intersection(&theirs).cloned().collect()),
-        (own, theirs) => own.or(theirs),
-    };
-    Role {
+    let own = Role {
         name: name.to_owned(),
         origin: Origin::BuiltIn,
         text: String::new(),
         tools,
-        without,
+        without: NEVER.iter().map(|tool| (*tool).to_owned()).collect(),
         model: parent.and_then(|role| role.model.clone()),
         skills: Vec::new(),
+    };
+    match parent {
+        Some(parent) => own.within(parent),
+        None => own,
     }
 }
 
