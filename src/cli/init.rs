@@ -86,7 +86,7 @@ impl Round<'_> {
             let address = address.trim_end_matches('/').to_owned();
             let key = self.secret(
                 "OPENAI_API_KEY",
-                "Key of the model's server (a local one needs none)",
+                "Key of the model's server (none, as for a local one: -)",
             )?;
             let names = match self.trying {
                 Some(trying) => trying.models(&address, &key).await,
@@ -143,6 +143,7 @@ impl Round<'_> {
         Err(given_up("the folder"))
     }
 
+    /// A session works without it, so that nothing answered so far is lost over it.
     async fn github(&mut self) -> Result<(), CliError> {
         let api = self
             .file
@@ -151,18 +152,20 @@ impl Round<'_> {
         for _ in 0..TRIES_MAX {
             let token = self.secret(
                 "GITHUB_TOKEN",
-                "GitHub token for pushes and pull requests (empty: none)",
+                "GitHub token for pushes and pull requests (none: -)",
             )?;
             let tried = match self.trying {
-                Some(trying) if !token.is_empty() => trying.github(&api, &token).await,
-                Some(_) | None => Ok("not tried".into()),
+                _ if token.is_empty() => Ok("no GitHub: it commits, and you push".into()),
+                Some(trying) => trying.github(&api, &token).await,
+                None => Ok("not tried".into()),
             };
-            self.file.set("GITHUB_TOKEN", &token);
             if told(tried) {
+                self.file.set("GITHUB_TOKEN", &token);
                 return Ok(());
             }
         }
-        Err(given_up("GitHub"))
+        eprintln!("GitHub stays as it was; `journeyman init` asks again.");
+        Ok(())
     }
 
     /// Whether there is WhatsApp now.
@@ -236,13 +239,14 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// A secret that is there already is kept by an empty answer.
+    /// A secret that is there already is kept by an empty answer, and taken away by `-`.
     fn secret(&mut self, name: &str, question: &str) -> Result<String, CliError> {
         let old = self.file.get(name);
         let answer = self.asker.secret(question, old.is_some())?;
-        Ok(match answer.is_empty() {
-            true => old.unwrap_or_default(),
-            false => answer,
+        Ok(match answer.as_str() {
+            "" => old.unwrap_or_default(),
+            "-" => String::new(),
+            _ => answer,
         })
     }
 }

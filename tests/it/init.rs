@@ -163,6 +163,28 @@ async fn wrong_answers_are_told_and_corrected_and_the_right_ones_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_github_that_does_not_work_costs_no_other_answer_and_a_secret_can_be_taken_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = services().await;
+    let old = format!(
+        "GITHUB_API_URL=http://{base}/github\nGITHUB_TOKEN=old-token\nOPENAI_BASE_URL=http://{base}/v1\nOPENAI_API_KEY=good-key\n"
+    );
+    fs::write(folder.path().join(".env"), &old).expect("written");
+    let projects = folder.path().to_str().expect("a path");
+    let model = ["", "", "tiny", projects, "no"];
+    let refused = ["bad-token", "bad-token", "", "", "", "no"];
+    let run = init(folder.path(), &[], &[&model[..], &refused].concat()).await;
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.err.contains("GitHub stays as it was"), "{}", run.err);
+    let values = written(folder.path());
+    assert_eq!(values["GITHUB_TOKEN"], "old-token", "no refused one");
+    assert_eq!(values["AGENT_MODEL"], "tiny");
+    let run = init(folder.path(), &[], &[&model[..], &["-", "no"]].concat()).await;
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert_eq!(written(folder.path())["GITHUB_TOKEN"], "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn answers_that_end_early_leave_everything_as_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = init(
