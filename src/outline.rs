@@ -4,6 +4,8 @@
 //! other texts are read by their lines ([`lines`]). An outline never fails: it says what it left out. It opens no file
 //! and knows no clock: whoever asks brings the text, and says when it has taken too long.
 
+/// What need not be parsed.
+mod bodies;
 /// Grammars, and what is asked of them.
 mod languages;
 /// Texts without a grammar.

@@ -1,5 +1,6 @@
 //! The grammars, each behind a feature of the build, and the queries that find what has a name.
 
+use super::bodies::Blocks;
 use super::shown::Care;
 use std::sync::OnceLock;
 use tree_sitter::Query;
@@ -17,6 +18,8 @@ pub struct Language {
     pub style: Style,
     /// What stands in a file begins in the first column: a long one can be read in parts.
     pub is_flat: bool,
+    /// Which parts of it need not be parsed.
+    pub blocks: Option<Blocks>,
 }
 
 /// Where a signature begins and ends.
@@ -50,6 +53,7 @@ impl Language {
             care: Care::None,
             style: Style::Plain,
             is_flat: false,
+            blocks: None,
         }
     }
 
@@ -62,6 +66,12 @@ impl Language {
     #[allow(dead_code, reason = "not without grammars")]
     const fn flat(mut self) -> Self {
         self.is_flat = true;
+        self
+    }
+
+    #[allow(dead_code, reason = "not without grammars")]
+    const fn with(mut self, blocks: Blocks) -> Self {
+        self.blocks = Some(blocks);
         self
     }
 
@@ -100,7 +110,8 @@ static LANGUAGES: &[Language] = &[
         tree_sitter_rust::LANGUAGE,
         &[include_str!("queries/rust.scm")],
     )
-    .flat(),
+    .flat()
+    .with(Blocks::Rust),
     #[cfg(feature = "outline-javascript")]
     Language::new(
         "javascript",
@@ -144,7 +155,8 @@ static LANGUAGES: &[Language] = &[
         tree_sitter_go::LANGUAGE,
         &[include_str!("queries/go.scm")],
     )
-    .flat(),
+    .flat()
+    .with(Blocks::Go),
     #[cfg(feature = "outline-java")]
     Language::new(
         "java",
@@ -152,7 +164,8 @@ static LANGUAGES: &[Language] = &[
         tree_sitter_java::LANGUAGE,
         &[include_str!("queries/java.scm")],
     )
-    .attributed(),
+    .attributed()
+    .with(Blocks::Java),
     // A header may be either; C++ reads both, and comes first.
     #[cfg(feature = "outline-cpp")]
     Language::new(
@@ -171,7 +184,8 @@ static LANGUAGES: &[Language] = &[
         &[".c", ".h"],
         tree_sitter_c::LANGUAGE,
         &[include_str!("queries/c.scm")],
-    ),
+    )
+    .with(Blocks::C),
     #[cfg(feature = "outline-c-sharp")]
     Language::new(
         "c-sharp",

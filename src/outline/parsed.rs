@@ -3,6 +3,7 @@
 //! In a query, `@item` is the whole thing. Its signature is `@name` where there is one, else what goes up to the end of
 //! `@last` or to the start of `@body`, else all of it. Captures that begin with `_` are for predicates.
 
+use super::bodies::Short;
 use super::languages::{Language, Style};
 use super::shown::shown;
 use super::{ITEMS_MAX, Item, Over, SIGNATURE_CHARS_MAX, parts, shortened};
@@ -10,8 +11,7 @@ use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
 use std::thread::{self, ScopedJoinHandle};
 use tree_sitter::{
-    Node, ParseOptions, Parser, QueryCursor, QueryCursorOptions, QueryMatch, StreamingIterator,
-    Tree,
+    ParseOptions, Parser, QueryCursor, QueryCursorOptions, QueryMatch, StreamingIterator, Tree,
 };
 
 /// Matches of a query that are unfinished at once; a text that needs more loses some.
@@ -34,14 +34,17 @@ pub fn items(language: &Language, text: &str, is_over: Over<'_>) -> Option<Parse
     };
     let mut read = read_in_parts(language, &bytes, text, wanted, is_over)
         .or_else(|| read(language, &bytes, text, is_over))?;
-    // Outer ones first; of several matches for one thing, the one with the shortest signature.
-    let found = &mut read.found;
-    found.sort_by_key(|f| (f.bytes.start, usize::MAX - f.bytes.end, f.signature.len()));
-    found.dedup_by(|b, a| a.bytes == b.bytes);
+    in_reading_order(&mut read.found);
     Some(Parsed {
-        items: nest(language, found, text),
+        items: nest(language, &read.found, text),
         has_errors: read.has_errors,
     })
+}
+
+/// Outer ones first; of several matches for one thing, the one with the shortest signature.
+fn in_reading_order(found: &mut Vec<Found>) {
+    found.sort_by_key(|f| (f.bytes.start, usize::MAX - f.bytes.end, f.signature.len()));
+    found.dedup_by(|b, a| a.bytes == b.bytes);
 }
 
 /// What a parser and a query made of a text.
@@ -51,10 +54,29 @@ struct Read {
 }
 
 fn read(language: &Language, bytes: &[u8], text: &str, is_over: Over<'_>) -> Option<Read> {
+    read_without_bodies(language, bytes, is_over)
+        .or_else(|| read_whole(language, bytes, text, is_over))
+}
+
+fn read_whole(language: &Language, bytes: &[u8], text: &str, is_over: Over<'_>) -> Option<Read> {
     let tree = parse(language, bytes, is_over)?;
     Some(Read {
-        found: search(language, &tree, text, is_over)?,
+        found: search(language, &tree, text.as_bytes(), is_over)?,
         has_errors: tree.root_node().has_error(),
+    })
+}
+
+/// The same from a fraction of the text. `None` where that has errors: what was left out may not have been what it looked like.
+fn read_without_bodies(language: &Language, bytes: &[u8], is_over: Over<'_>) -> Option<Read> {
+    let short = Short::of(bytes, language.blocks?)?;
+    let tree = parse(language, &short.bytes, is_over)?;
+    if tree.root_node().has_error() {
+        return None;
+    }
+    let found = search(language, &tree, &short.bytes, is_over)?.into_iter();
+    Some(Read {
+        found: found.map(|one| one.moved(|at| short.place(at))).collect(),
+        has_errors: false,
     })
 }
 
@@ -92,10 +114,9 @@ fn read_in_parts(
             .collect::<Option<Vec<_>>>()
     })?;
     let mut found = Vec::new();
-    let mut lines = 0;
     for (part, range) in parts.into_iter().zip(&ranges) {
-        found.extend(part.into_iter().map(|one| one.moved(range.start, lines)));
-        lines += bytes[range.clone()].iter().filter(|b| **b == b'\n').count();
+        let moved = |one: Found| one.moved(|at| at + range.start);
+        found.extend(part.into_iter().map(moved));
     }
     found.truncate(ITEMS_MAX);
     Some(Read {
@@ -133,26 +154,24 @@ fn stop_if(over: bool) -> ControlFlow<()> {
     }
 }
 
-/// A match: the bytes and lines of the thing, and the bytes of its signature.
+/// A match: the bytes of the thing, and of its signature.
 struct Found {
     bytes: Range<usize>,
-    lines: (usize, usize),
     signature: Range<usize>,
 }
 
 impl Found {
-    /// From a part to the whole text.
-    fn moved(self, bytes: usize, lines: usize) -> Self {
-        let shifted = |range: Range<usize>| range.start + bytes..range.end + bytes;
+    /// To where its bytes stand in the whole text.
+    fn moved(self, place: impl Fn(usize) -> usize) -> Self {
+        let moved = |range: Range<usize>| place(range.start)..place(range.end);
         Self {
-            bytes: shifted(self.bytes),
-            lines: (self.lines.0 + lines, self.lines.1 + lines),
-            signature: shifted(self.signature),
+            bytes: moved(self.bytes),
+            signature: moved(self.signature),
         }
     }
 }
 
-fn search(language: &Language, tree: &Tree, text: &str, is_over: Over<'_>) -> Option<Vec<Found>> {
+fn search(language: &Language, tree: &Tree, text: &[u8], is_over: Over<'_>) -> Option<Vec<Found>> {
     let query = language.query()?;
     let mut cursor = QueryCursor::new();
     cursor.set_match_limit(UNFINISHED_MATCHES_MAX);
@@ -164,8 +183,7 @@ fn search(language: &Language, tree: &Tree, text: &str, is_over: Over<'_>) -> Op
             stop_if(stopped)
         };
         let options = QueryCursorOptions::new().progress_callback(&mut deadline);
-        let mut matches =
-            cursor.matches_with_options(query, tree.root_node(), text.as_bytes(), options);
+        let mut matches = cursor.matches_with_options(query, tree.root_node(), text, options);
         let names = query.capture_names();
         while let Some(one) = matches.next() {
             found.extend(finding(one, names));
@@ -193,22 +211,14 @@ fn finding(one: &QueryMatch<'_, '_>, names: &[&str]) -> Option<Found> {
     };
     Some(Found {
         bytes: whole,
-        lines: (item.start_position().row + 1, last_line(item)),
         signature,
     })
 }
 
-/// A node that ends at the start of a line ends on the one before.
-fn last_line(node: Node<'_>) -> usize {
-    let end = node.end_position();
-    match end.column {
-        0 if end.row > node.start_position().row => end.row,
-        _ => end.row + 1,
-    }
-}
-
 fn nest(language: &Language, found: &[Found], text: &str) -> Vec<Item> {
     let mut open: Vec<usize> = Vec::new();
+    let line_ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+    let line = |at: usize| line_ends.partition_point(|end| *end < at) + 1;
     let item = |one: &Found| {
         while open.last().is_some_and(|end| *end <= one.bytes.start) {
             open.pop();
@@ -218,8 +228,9 @@ fn nest(language: &Language, found: &[Found], text: &str) -> Vec<Item> {
         let bytes = text.as_bytes().get(one.signature.clone());
         let text = String::from_utf8_lossy(bytes.unwrap_or_default());
         Item {
-            first: one.lines.0,
-            last: one.lines.1,
+            first: line(one.bytes.start),
+            // What ends with its line's end ends on that line.
+            last: line(one.bytes.end.saturating_sub(1).max(one.bytes.start)),
             depth,
             text: signature(&text, language.style),
         }
@@ -299,13 +310,23 @@ mod tests {
     use super::*;
 
     fn in_one(language: &Language, text: &str) -> Option<Vec<Item>> {
-        let read = read(language, text.as_bytes(), text, &|| false)?;
-        Some(nest(language, &read.found, text))
+        let read = read_whole(language, text.as_bytes(), text, &|| false)?;
+        Some(in_order(language, read, text))
+    }
+
+    fn without_bodies(language: &Language, text: &str) -> Option<Vec<Item>> {
+        let read = read_without_bodies(language, text.as_bytes(), &|| false)?;
+        Some(in_order(language, read, text))
+    }
+
+    fn in_order(language: &Language, mut read: Read, text: &str) -> Vec<Item> {
+        in_reading_order(&mut read.found);
+        nest(language, &read.found, text)
     }
 
     fn in_parts(language: &Language, text: &str, parts: usize) -> Option<Vec<Item>> {
         let read = read_in_parts(language, text.as_bytes(), text, parts, &|| false)?;
-        Some(nest(language, &read.found, text))
+        Some(in_order(language, read, text))
     }
 
     /// What may open and close around a cut.
@@ -420,6 +441,77 @@ mod tests {
                 }
             }
             assert!(compared > 50, "{name}: {compared}");
+        }
+    }
+
+    /// Every file below a folder: how many could be read without bodies, and the bytes of all.
+    fn same_without_bodies(folder: &std::path::Path) -> (usize, usize) {
+        let mut counted = (0, 0);
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() && !path.is_symlink() {
+                let (read, bytes) = same_without_bodies(&path);
+                counted = (counted.0 + read, counted.1 + bytes);
+                continue;
+            }
+            let name = path.to_string_lossy().to_ascii_lowercase();
+            let Ok(text) = std::fs::read_to_string(&path) else {
+                continue;
+            };
+            let Some(language) = languages::of(&name, &text).filter(|l| l.blocks.is_some()) else {
+                continue;
+            };
+            if let Some(items) = without_bodies(language, &text) {
+                let whole = in_one(language, &text).expect("a tree");
+                assert_eq!(items, whole, "{}", path.display());
+                counted = (counted.0 + 1, counted.1 + text.len());
+            }
+        }
+        counted
+    }
+
+    #[test]
+    fn our_own_sources_are_the_same_without_bodies() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let (files, _) = same_without_bodies(&root.join("src/agent"));
+        assert!(files > 50, "{files}");
+    }
+
+    /// `OUTLINE_CORPUS=FOLDER cargo test --release --lib -- --ignored a_corpus`: any sources of others.
+    #[test]
+    #[ignore = "needs a folder with sources"]
+    fn a_corpus_is_the_same_without_bodies() {
+        let folder = std::env::var_os("OUTLINE_CORPUS").expect("OUTLINE_CORPUS");
+        println!("{:?}", same_without_bodies(folder.as_ref()));
+    }
+
+    #[test]
+    fn bodies_that_hold_items_are_read() {
+        let cases = [
+            (
+                "a.rs",
+                "fn a() {\n    if b {\n        fn c() { d() }\n    }\n}\nconst E: F = F { g: '{', h: \"}\" };\nstruct I<'a> {\n    j: &'a str,\n}\n",
+            ),
+            (
+                "a.go",
+                "package a\n\nfunc b() {\n\ttype c interface {\n\t\td()\n\t}\n}\n\nfunc e() {\n\tf(`}`, '{')\n}\n",
+            ),
+            (
+                "a.java",
+                "class A {\n  void b() throws C {\n    d(new E() {\n      public void f() throws G { h(); }\n    });\n  }\n  void i() { if (j) { k(); } else { l(\"\"\"\n } \"\"\"); } }\n}\nenum M {\n  N(1) { int o() { return 1; } },\n  P { int q() { return 2; } };\n  static final int R = 1;\n}\n",
+            ),
+            (
+                "a.c",
+                "#include <a.h>\n#define B(c) { \\\n  d\nstruct e { int (*f)(void); };\nint g(void)\n{\n  struct h { int i; } j;\n  k(\"}\", '{');\n}\nint l(struct e *m)\n{\n#define N 1\n  if (m) { struct e *o = m; }\n}\nstatic int p[] = { 1, 2 };\n",
+            ),
+        ];
+        for (name, text) in cases {
+            let Some(language) = languages::of(name, text) else {
+                continue; // a build without this grammar
+            };
+            let items = without_bodies(language, text);
+            assert!(items.is_some(), "{name}");
+            assert_eq!(items, in_one(language, text), "{name}");
         }
     }
 
