@@ -76,8 +76,13 @@ fn print(found: &[Survey], problems: &[String]) {
     for one in found {
         let state = one.about.as_deref().unwrap_or("not connected");
         println!("{} ({}): {state}\n  {}", one.name, one.from, one.what);
-        if !one.tools.is_empty() {
-            println!("  tools: {}", one.tools.join(", "));
+        let all = [
+            ("tools", &one.tools),
+            ("prompts", &one.prompts),
+            ("resources", &one.resources),
+        ];
+        for (what, names) in all.into_iter().filter(|(_, names)| !names.is_empty()) {
+            println!("  {what}: {}", names.join(", "));
         }
         if let Some(problem) = &one.problem {
             println!("  problem: {problem}");

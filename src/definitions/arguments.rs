@@ -63,6 +63,11 @@ impl Arguments {
         }
     }
 
+    /// One by one.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
     /// The text with its placeholders filled in. One for a word that is not there stays.
     pub fn fill(&self, text: &str, count: Count) -> Filled {
         let mut filled = Filled {

@@ -8,6 +8,8 @@
 pub mod client;
 /// What is configured.
 pub mod config;
+/// What they have for people: prompts and resources.
+mod prompts;
 /// What they say.
 mod said;
 /// One server of one workspace.
@@ -35,6 +37,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
+pub use prompts::Asker;
+
 /// Of what went wrong on the way.
 const ERROR_CHARS_MAX: usize = 1_000;
 
@@ -59,6 +63,9 @@ pub struct Survey {
     /// Name, version, revision of the protocol; where it is connected.
     pub about: Option<String>,
     pub tools: Vec<String>,
+    /// As a person calls them, without the slash.
+    pub prompts: Vec<String>,
+    pub resources: Vec<String>,
     pub problem: Option<String>,
 }
 
@@ -229,11 +236,18 @@ impl Servers {
                 let connected = slot.client().await;
                 let about = connected.as_ref().ok().map(|client| client.about());
                 let mut gathering = Gathering::new(&self.limits, &self.masks);
+                let (mut prompts, mut resources) = (Vec::new(), Vec::new());
                 match connected {
-                    Ok(client) => match client.tools().await {
-                        Ok(tools) => gathering.add(config, tools),
-                        Err(why) => gathering.problem(&config.name, &why),
-                    },
+                    Ok(client) => {
+                        match client.tools().await {
+                            Ok(tools) => gathering.add(config, tools),
+                            Err(why) => gathering.problem(&config.name, &why),
+                        }
+                        match self.everything(config, &client).await {
+                            Ok(all) => (prompts, resources) = all,
+                            Err(why) => gathering.problem(&config.name, &why),
+                        }
+                    }
                     Err(why) => gathering.problem(&config.name, &why),
                 }
                 let offer = gathering.offer;
@@ -246,6 +260,8 @@ impl Servers {
                     },
                     about,
                     tools: offer.tools.into_iter().map(|tool| tool.tool).collect(),
+                    prompts,
+                    resources,
                     problem: (!offer.problems.is_empty()).then(|| offer.problems.join("; ")),
                 }
             }

@@ -121,12 +121,40 @@ def test_every_request_offers_the_same_and_is_valid_to_others(session):
     assert "mcp__files__write_file" in names and len(names) == len(set(names))
 
 
+def test_prompts_and_resources_of_others_are_commands(tmp_path):
+    asked = {
+        "/mcp.everything.args-prompt Lisbon state=Portugal": "What's weather in Lisbon, Portugal?",
+        "/mcp.everything.resource-prompt Text 1": "demo://resource/dynamic/text/1",
+        "/mcp.everything demo://resource/static/document/features.md in short?": "[resource demo://resource/static/document/features.md]",
+    }
+    workspace = c.project(tmp_path / "shop")
+    answer = [{"match": {"turnIndex": 0}, "response": {"content": "Read.", "usage": {"prompt_tokens": 900, "completion_tokens": 6, "total_tokens": 906}}}]
+    with c.aimock(tmp_path / "aimock", answer, key=c.KEY) as mock:
+        env = c.environment(tmp_path / "home", mock.base_url)
+        configure(env)
+        for said, became in asked.items():
+            ran = c.run(env, workspace, said, seconds=120)
+            assert ran.code == 0, ran.everything
+            (loaded,) = ran.of("command_loaded")
+            assert loaded["loaded"]["result"] == "theirs" and became in loaded["loaded"]["text"], loaded
+        bodies = mock.bodies()
+    assert len(bodies) == len(asked)
+    for body, (said, became) in zip(bodies, asked.items()):
+        checks.all_of([body])
+        content = body["messages"][-1]["content"]
+        assert said in content and '<mcp-text server="everything">' in content and became in content, content
+
+
 def test_they_are_listed(session):
     _, workspace, env, _ = session
     listed = c.journeyman(env, "mcp", "list", "--json", cwd=workspace)
     servers = json.loads(listed.stdout)["servers"]
     assert [server["name"] for server in servers] == ["everything", "files"], listed.stdout + listed.stderr
     assert all("MCP 2025-11-25" in server["about"] and server["tools"] for server in servers)
+    everything = servers[0]
+    assert "mcp.everything.args-prompt city [state]" in everything["prompts"]
+    assert "demo://resource/static/document/features.md" in everything["resources"]
+    assert "demo://resource/dynamic/text/{resourceId}" in everything["resources"]
 
 
 def inspected(env: dict, workspace: pathlib.Path, *args: str) -> dict:

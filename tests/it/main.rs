@@ -37,6 +37,7 @@ mod limits;
 mod loops;
 mod manual;
 mod mcp;
+mod mcp_prompts;
 mod media;
 mod model;
 mod outline;

@@ -13,8 +13,8 @@ use journeyman::agent::charter::Charter;
 use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, Closed, CommandWish, DraftCost, Drafted, EffectClass,
     Event, Expectation, ExpectedFile, Got, Image, Inbound, Loaded, Media, MediaKind, Names,
-    NotDelivered, Opening, Outcome, Probe, Record, Restored, Scheduled, Status, Timestamp, TreeId,
-    Usage, Via, WorkspaceRef,
+    NotDelivered, Opening, Outcome, Probe, Record, Restored, Scheduled, Status, TheirKind,
+    Timestamp, TreeId, Usage, Via, WorkspaceRef,
 };
 use journeyman::agent::language::Language;
 use journeyman::agent::limits::{DEFAULTS, Limits};
@@ -1340,16 +1340,29 @@ fn got(kind: MediaKind, how: usize) -> Got {
 
 /// A text may say what it likes: it is neither a command nor an answer.
 fn loaded(wish: &CommandWish, how: usize) -> Loaded {
-    match (wish, how % 7) {
+    match (wish, how % 9) {
         (CommandWish::List, how) => Loaded::Listed {
             commands: Vec::new(),
             more: how,
+            servers: vec!["a".into(); how % 2],
         },
         (_, 0) => Loaded::Failed { why: "no".into() },
         (_, 1) => Loaded::Unknown {
             nearest: Vec::new(),
         },
         (_, 2) => Loaded::Untrusted { path: "a".into() },
+        (_, 7) => Loaded::Theirs {
+            server: "a".into(),
+            of: TheirKind::Prompt,
+            text: "yes".into(),
+            hidden: 1,
+        },
+        (_, 8) => Loaded::Server {
+            server: "a".into(),
+            prompts: Vec::new(),
+            resources: Vec::new(),
+            more: 0,
+        },
         (_, how) => Loaded::Text {
             path: "a".into(),
             text: ["/cancel", "yes", "stop", "/new"][how - 3].into(),

@@ -1,5 +1,6 @@
 //! What a message calls: under way, here.
 
+use super::outbox::notice;
 use super::{Illegal, illegal};
 use crate::agent::event::Loaded;
 use crate::agent::loading;
@@ -26,6 +27,12 @@ pub(super) fn loaded(state: &mut State, id: &str, loaded: &Loaded) -> Result<(),
             true => Ok(()), // a stop took it along
             false => illegal(format!("something is there for {id}, which never came")),
         };
+    }
+    if let Loaded::Theirs { server, hidden, .. } = loaded
+        && *hidden > 0
+    {
+        let values = [("server", server.as_str()), ("count", &hidden.to_string())];
+        notice(state, "mcp_hidden", &values);
     }
     state.loaded.insert(id.to_owned(), loaded.clone());
     Ok(())

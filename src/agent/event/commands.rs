@@ -40,7 +40,40 @@ pub enum Loaded {
         commands: Vec<ListedCommand>,
         /// So many more.
         more: usize,
+        /// Names of the MCP servers that can be asked for what they have.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        servers: Vec<String>,
     },
+    /// What an MCP server said, cleaned and cut: words of a third party, with which the message goes on.
+    Theirs {
+        server: String,
+        of: TheirKind,
+        text: String,
+        /// Characters that nobody sees, which were taken out.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        hidden: usize,
+    },
+    /// What an MCP server has for a person.
+    Server {
+        server: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        prompts: Vec<ListedCommand>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        resources: Vec<ListedResource>,
+        /// So many more of both.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more: usize,
+    },
+}
+
+/// What was asked of an MCP server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TheirKind {
+    /// A prompt, with its arguments filled in.
+    Prompt,
+    /// A resource, as it is now.
+    Resource,
 }
 
 /// One that a person can call.
@@ -51,4 +84,17 @@ pub struct ListedCommand {
     /// What it is for; `None` where the workspace is not trusted, so that nothing of it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
+}
+
+/// A resource of an MCP server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedResource {
+    /// Its URI, or a template of it: `docs://{page}`.
+    pub uri: String,
+    pub about: String,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }

@@ -1,4 +1,4 @@
-//! What a chat asks of the commands in files: their names, and the text of one.
+//! What a chat asks of the commands in files, and of MCP servers: their names, and the text of one.
 
 use super::Loader;
 use crate::agent::brief::OURSELVES;
@@ -8,6 +8,7 @@ use crate::definitions::allowed::{Allowed, allowed};
 use crate::definitions::arguments::Arguments;
 use crate::definitions::loading::{self, AGENT, Caller, LoadError, cut};
 use crate::definitions::{Definition, Kind};
+use crate::world::mcp::Asker;
 use crate::world::workspace::Workspace;
 use crate::world::{Scene, World};
 use serde_json::Value;
@@ -30,9 +31,13 @@ impl World {
         let place = scene.workspace.as_ref().or(scene.checkout.as_ref());
         let loaded = match (place, wish) {
             (Some(place), CommandWish::Load { name, arguments }) => {
-                self.command(place, &message, name, arguments, scene).await
+                let arguments = Arguments::read(arguments);
+                match self.of_server(place, name, &arguments, scene).await {
+                    Some(loaded) => loaded,
+                    None => self.command(place, &message, name, &arguments, scene).await,
+                }
             }
-            (Some(place), CommandWish::List) => self.commands(place, scene.agent.as_deref()),
+            (Some(place), CommandWish::List) => self.commands(place, scene).await,
             (None, _) => Loaded::Failed {
                 why: "the workspace cannot be opened".into(),
             },
@@ -40,12 +45,36 @@ impl World {
         Event::CommandLoaded { message, loaded }
     }
 
+    /// What an MCP server has to say, where the name is one of theirs.
+    async fn of_server(
+        &self,
+        place: &Workspace,
+        name: &str,
+        arguments: &Arguments,
+        scene: &Scene,
+    ) -> Option<Loaded> {
+        if !self.has_mcp(scene) {
+            return None;
+        }
+        let asker = Asker {
+            workspace: place,
+            processes: &self.processes(place, scene.cancel.clone()),
+            only_reading: scene.workspace.is_none(),
+        };
+        self.mcp.said(name, arguments, &asker).await
+    }
+
+    /// Servers are for sessions that began with them, and only while writing is on.
+    fn has_mcp(&self, scene: &Scene) -> bool {
+        scene.opening.mcp && self.policy.gate.write_enabled()
+    }
+
     async fn command(
         &self,
         place: &Workspace,
         message: &str,
         name: &str,
-        arguments: &str,
+        arguments: &Arguments,
         scene: &Scene,
     ) -> Loaded {
         let loader = Loader {
@@ -57,7 +86,7 @@ impl World {
             caller: Caller::Person,
             agent: scene.agent.as_deref(),
         };
-        match loader.load(name, &Arguments::read(arguments)).await {
+        match loader.load(name, arguments).await {
             Ok(loaded) => self.text(place, loaded),
             Err(LoadError::NotFound { .. }) => Loaded::Unknown {
                 nearest: self.nearest(place, name),
@@ -112,14 +141,23 @@ impl World {
         nearest.map(|(_, known)| format!("/{known}")).collect()
     }
 
-    fn commands(&self, place: &Workspace, agent: Option<&str>) -> Loaded {
+    /// Those of files, the prompts of servers that are connected anyway, and who else can be asked.
+    async fn commands(&self, place: &Workspace, scene: &Scene) -> Loaded {
         let registry = self.trust.definitions(place);
+        let agent = scene.agent.as_deref();
         let is_for_people =
             |one: &&std::sync::Arc<Definition>| Caller::Person.refusal(&one.front, agent).is_none();
         let all: Vec<_> = registry.of(Kind::Command).filter(is_for_people).collect();
+        let mut commands: Vec<_> = all.iter().take(LISTED_MAX).map(|one| listed(one)).collect();
+        let mut servers = Vec::new();
+        if self.has_mcp(scene) {
+            commands.extend(self.mcp.prompts(place).await);
+            servers = self.mcp.names(place);
+        }
         Loaded::Listed {
             more: all.len().saturating_sub(LISTED_MAX),
-            commands: all.iter().take(LISTED_MAX).map(|one| listed(one)).collect(),
+            commands,
+            servers,
         }
     }
 }

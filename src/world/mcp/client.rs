@@ -8,7 +8,9 @@ use crate::world::process::{Launch, Life, Processes, Talk};
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ElicitRequestParams,
-    ElicitResult, ElicitationAction, Implementation, PaginatedRequestParams, ProtocolVersion, Tool,
+    ElicitResult, ElicitationAction, GetPromptRequestParams, GetPromptResult, Implementation,
+    PaginatedRequestParams, Prompt, ProtocolVersion, ReadResourceRequestParams, ReadResourceResult,
+    ServerCapabilities, Tool,
 };
 use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt, RequestContext, RoleClient, RunningService, ServiceError,
@@ -22,7 +24,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Pages of a list of tools.
+/// Pages of a list.
 const PAGES_MAX: usize = 20;
 /// A server that lives longer than this is started anew.
 const LIFE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -171,27 +173,107 @@ impl Client {
     /// # Errors
     /// What went wrong, in words.
     pub async fn tools(&self) -> Result<Vec<Tool>, String> {
-        let has_tools = |info: &rmcp::model::ServerPeerInfo| info.capabilities.tools.is_some();
-        if !self
-            .service
-            .peer()
-            .peer_info()
-            .is_none_or(|info| has_tools(&info))
-        {
+        if !self.has(|can| can.tools.is_some()) {
             return Ok(Vec::new());
         }
-        let (mut tools, mut cursor) = (Vec::new(), None);
-        for _ in 0..PAGES_MAX {
-            let params = PaginatedRequestParams::default().with_cursor(cursor);
-            let page = self.service.peer().list_tools(Some(params)).await;
-            let page = page.map_err(|error| format!("it does not list its tools: {error}"))?;
-            tools.extend(page.tools);
-            cursor = page.next_cursor;
-            if cursor.is_none() {
-                break;
-            }
+        let peer = self.service.peer();
+        let page = |params| async {
+            let page = peer.list_tools(Some(params)).await?;
+            Ok((page.tools, page.next_cursor))
+        };
+        let tools = pages(page).await;
+        tools.map_err(|error| format!("it does not list its tools: {error}"))
+    }
+
+    /// Its prompts, in its order.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    pub async fn prompts(&self) -> Result<Vec<Prompt>, String> {
+        if !self.has(|can| can.prompts.is_some()) {
+            return Ok(Vec::new());
         }
-        Ok(tools)
+        let peer = self.service.peer();
+        let page = |params| async {
+            let page = peer.list_prompts(Some(params)).await?;
+            Ok((page.prompts, page.next_cursor))
+        };
+        let prompts = pages(page).await;
+        prompts.map_err(|error| format!("it does not list its prompts: {error}"))
+    }
+
+    /// URIs of its resources and what they are, then templates of such URIs, where it has some.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    pub async fn resources(&self) -> Result<Vec<(String, String)>, String> {
+        if !self.has(|can| can.resources.is_some()) {
+            return Ok(Vec::new());
+        }
+        let peer = self.service.peer();
+        let page = |params| async {
+            let page = peer.list_resources(Some(params)).await?;
+            Ok((page.resources, page.next_cursor))
+        };
+        let resources = pages(page).await;
+        let resources =
+            resources.map_err(|error| format!("it does not list its resources: {error}"))?;
+        let page = |params| async {
+            let page = peer.list_resource_templates(Some(params)).await?;
+            Ok((page.resource_templates, page.next_cursor))
+        };
+        // Not every server that has resources knows of templates.
+        let templates = pages(page).await.unwrap_or_default();
+        let about = |title: Option<String>, description: Option<String>, name: String| {
+            description.or(title).unwrap_or(name)
+        };
+        let resources = resources
+            .into_iter()
+            .map(|one| (one.uri, about(one.title, one.description, one.name)));
+        let templates = templates.into_iter().map(|one| {
+            (
+                one.uri_template,
+                about(one.title, one.description, one.name),
+            )
+        });
+        Ok(resources.chain(templates).collect())
+    }
+
+    /// A prompt with its arguments.
+    ///
+    /// # Errors
+    /// What the server says against it, or what went wrong on the way.
+    pub async fn prompt(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<GetPromptResult, String> {
+        let params = GetPromptRequestParams::new(name.to_owned()).with_arguments(arguments);
+        let answer = self.service.get_prompt(params).await;
+        answer.map_err(|error| self.refusal(&error))
+    }
+
+    /// A resource as it is now.
+    ///
+    /// # Errors
+    /// As [`Client::prompt`].
+    pub async fn resource(&self, uri: &str) -> Result<ReadResourceResult, String> {
+        let params = ReadResourceRequestParams::new(uri.to_owned());
+        let answer = self.service.read_resource(params).await;
+        answer.map_err(|error| self.refusal(&error))
+    }
+
+    fn refusal(&self, error: &ServiceError) -> String {
+        match error {
+            ServiceError::McpError(error) => error.message.to_string(),
+            error => format!("{error}{}", self.complaint()),
+        }
+    }
+
+    /// Whether it says that it can. One that says nothing is asked.
+    fn has(&self, can: impl Fn(&ServerCapabilities) -> bool) -> bool {
+        let info = self.service.peer().peer_info();
+        info.is_none_or(|info| can(&info.capabilities))
     }
 
     /// # Errors
@@ -232,6 +314,23 @@ impl Client {
             talk.leave().await;
         }
     }
+}
+
+/// Everything of a list that comes in pages, as far as they go.
+async fn pages<T, F>(page: impl Fn(PaginatedRequestParams) -> F) -> Result<Vec<T>, ServiceError>
+where
+    F: Future<Output = Result<(Vec<T>, Option<String>), ServiceError>>,
+{
+    let (mut all, mut cursor) = (Vec::new(), None);
+    for _ in 0..PAGES_MAX {
+        let (some, next) = page(PaginatedRequestParams::default().with_cursor(cursor)).await?;
+        all.extend(some);
+        cursor = next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(all)
 }
 
 fn complaint(talk: &Talk) -> String {

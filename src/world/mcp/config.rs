@@ -122,6 +122,18 @@ impl Config {
         }
     }
 
+    /// The same where it may only read: another process, so another origin.
+    pub fn only_reading(self) -> Self {
+        match self.write {
+            true => Self {
+                write: false,
+                origin: format!("{} only reading", self.origin),
+                ..self
+            },
+            false => self,
+        }
+    }
+
     /// What is trusted with it, on one line.
     pub fn shown(&self) -> String {
         let may = [(self.network, "network"), (self.write, "writes")];

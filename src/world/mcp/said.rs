@@ -7,7 +7,9 @@ use crate::agent::mask::Masks;
 use crate::agent::mcp::{self, Offer, Offered};
 use crate::agent::wording::one_line;
 use crate::world::workspace::digest_of;
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, Tool};
+use rmcp::model::{
+    CallToolResult, ContentBlock, GetPromptResult, ReadResourceResult, ResourceContents, Role, Tool,
+};
 use serde_json::Value;
 
 /// Of what is wrong with one server.
@@ -130,6 +132,29 @@ pub fn outcome(result: &CallToolResult, chars_max: usize) -> Outcome {
     outcome.digest = is_cut.then(|| digest_of(text.as_bytes()));
     outcome.whole = is_cut.then_some(text);
     outcome
+}
+
+/// What a prompt became: its text, or a dialogue.
+pub fn prompt(prompt: &GetPromptResult) -> String {
+    if let [only] = prompt.messages.as_slice()
+        && only.role == Role::User
+    {
+        return block(&only.content);
+    }
+    let messages = prompt.messages.iter().map(|message| {
+        let who = match message.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        format!("[{who}]\n{}", block(&message.content))
+    });
+    messages.collect::<Vec<_>>().join("\n\n")
+}
+
+/// What stands in a resource.
+pub fn contents(read: &ReadResourceResult) -> String {
+    let parts: Vec<String> = read.contents.iter().map(resource).collect();
+    parts.join("\n")
 }
 
 fn block(block: &ContentBlock) -> String {

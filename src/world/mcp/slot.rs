@@ -97,6 +97,12 @@ impl Slot {
         }
     }
 
+    /// The connection that there is, where nobody is making one.
+    pub fn connected(&self) -> Option<Arc<Client>> {
+        let live = self.live.try_lock().ok()?;
+        live.client.clone().filter(|client| !client.is_closed())
+    }
+
     /// Nobody uses it, it is not connected, and nothing speaks against trying that.
     pub fn is_forgettable(self: &Arc<Self>) -> bool {
         let is_unused = Arc::strong_count(self) == 1;
