@@ -493,15 +493,15 @@ async fn the_command_line_lists_servers_with_their_tools_and_problems() {
 }
 
 /// One agent, another one's client: lines on `mcp serve`'s standard streams.
-struct Peer {
+pub struct Peer {
     child: tokio::process::Child,
     lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
     requests: u64,
 }
 
 impl Peer {
-    async fn of(program: &Program) -> Self {
-        let mut command = program.command(&["mcp", "serve"]);
+    pub async fn of(program: &Program, args: &[&str]) -> Self {
+        let mut command = program.command(args);
         let mut child = command
             .stdin(std::process::Stdio::piped())
             .stderr(std::process::Stdio::inherit())
@@ -544,6 +544,14 @@ impl Peer {
         answered.unwrap_or_else(|_| panic!("no answer to {method}"))
     }
 
+    /// Names of the tools that it offers.
+    pub async fn tools(&mut self) -> Vec<String> {
+        let offered = self.request("tools/list", json!({})).await;
+        let tools = offered["tools"].as_array().expect("a list").iter();
+        let names = tools.filter_map(|tool| tool["name"].as_str());
+        names.map(str::to_owned).collect()
+    }
+
     /// The text, and whether it is an error.
     async fn call(&mut self, tool: &str, arguments: Value) -> (String, bool) {
         let params = json!({"name": tool, "arguments": arguments});
@@ -567,15 +575,8 @@ async fn another_agent_asks_and_looks_and_never_approves() {
     )
     .expect("written");
     fs::write(program.workspace().join(".env"), "KEY=1\n").expect("written");
-    let mut peer = Peer::of(&program).await;
-    let offered = peer.request("tools/list", json!({})).await;
-    let names: Vec<&str> = offered["tools"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter_map(|tool| tool["name"].as_str())
-        .collect();
-    assert_eq!(names, ["ask", "sessions", "plan", "outline"]);
+    let mut peer = Peer::of(&program, &["mcp", "serve"]).await;
+    assert_eq!(peer.tools().await, ["ask", "sessions", "plan", "outline"]);
 
     let (asked, _) = peer.call("ask", json!({"message": "make it"})).await;
     assert!(
