@@ -1,15 +1,27 @@
 //! The server of `journeyman mcp serve` under the conformance suite of the Model Context Protocol, which reaches servers
 //! over HTTP only and calls tools by names of its own: serves the product's handler on loopback, with those tools beside it.
-//! What else the product's server has not, such as prompts, is not added here.
+//! What else the product's server has not, such as prompts, is there only with `--fixtures`, and says nothing of the product
+//! but that the rest of it works beside such things.
+
+// The current revision deprecates sampling, logging, and subscriptions of this form; the suite still tests them.
+#![allow(deprecated)]
+
+#[path = "mcp_conformance/fixtures.rs"]
+mod fixtures;
 
 use axum::Router;
 use journeyman::cli::mcp::serving::Server;
 use journeyman::config::Settings;
 use journeyman::world::open_workspace;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ElicitRequestParams,
-    ErrorCode, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ResourceContents, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ConstString, ContentBlock,
+    ElicitRequestParams, ErrorCode, GetPromptRequestMethod, GetPromptRequestParams,
+    GetPromptResponse, ListPromptsRequestMethod, ListPromptsResult,
+    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ReadResourceRequestMethod, ReadResourceRequestParams, ReadResourceResponse, ResourceContents,
+    ServerConfig, SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestMethod,
+    SubscribeRequestParams, Tool, UnsubscribeRequestMethod, UnsubscribeRequestParams,
 };
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -20,15 +32,19 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
-const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+pub const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 const SILENCE: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
-/// Serves the current folder on the port that it is given.
+/// Serves the current folder: `PORT [--fixtures]`.
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let port: u16 = std::env::args().nth(1).ok_or("PORT")?.parse()?;
     let product = Server::new(Settings::load(None)?, open_workspace(Path::new("."))?);
-    let served = Arc::new(Conformance { product });
+    let has_fixtures = std::env::args().nth(2).as_deref() == Some("--fixtures");
+    let served = Arc::new(Conformance {
+        product,
+        has_fixtures,
+    });
     let service: StreamableHttpService<_, LocalSessionManager> = StreamableHttpService::new(
         move || Ok(served.clone()),
         Arc::default(),
@@ -41,11 +57,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 struct Conformance {
     product: Server,
+    has_fixtures: bool,
 }
 
 impl ServerHandler for Conformance {
     fn get_info(&self) -> ServerConfig {
-        self.product.get_info()
+        let mut info = self.product.get_info();
+        if self.has_fixtures {
+            info.capabilities = fixtures::capabilities(info.capabilities);
+        }
+        info
     }
 
     async fn list_tools(
@@ -55,6 +76,11 @@ impl ServerHandler for Conformance {
     ) -> Result<ListToolsResult, ErrorData> {
         let mut listed = self.product.list_tools(request, context).await?;
         listed.tools.extend(tools());
+        if self.has_fixtures {
+            listed
+                .tools
+                .push(tool(fixtures::LOGS, json!({"type": "object"})));
+        }
         Ok(listed)
     }
 
@@ -74,6 +100,7 @@ impl ServerHandler for Conformance {
                 return Ok(CallToolResult::error(vec![text]).into());
             }
             "test_tool_with_progress" => progress(&context).await?,
+            fixtures::LOGS if self.has_fixtures => fixtures::log(&context.peer).await?,
             "test_sampling" => sample(&context.peer).await?,
             "test_elicitation" => elicit(&context.peer, person()).await?,
             "test_elicitation_sep1034_defaults" => elicit(&context.peer, defaults()).await?,
@@ -84,6 +111,86 @@ impl ServerHandler for Conformance {
             },
         };
         Ok(CallToolResult::success(vec![ContentBlock::text(told)]).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        self.fixture::<ListPromptsRequestMethod>()?;
+        Ok(ListPromptsResult::with_all_items(fixtures::prompts()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        self.fixture::<GetPromptRequestMethod>()?;
+        fixtures::prompt(&request).map(GetPromptResponse::from)
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        self.fixture::<ListResourcesRequestMethod>()?;
+        Ok(ListResourcesResult::with_all_items(fixtures::resources()))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        self.fixture::<ListResourceTemplatesRequestMethod>()?;
+        let templates = vec![fixtures::template()];
+        Ok(ListResourceTemplatesResult::with_all_items(templates))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.fixture::<ReadResourceRequestMethod>()?;
+        fixtures::resource(&request.uri).map(ReadResourceResponse::from)
+    }
+
+    async fn subscribe(
+        &self,
+        _request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.fixture::<SubscribeRequestMethod>()
+    }
+
+    async fn unsubscribe(
+        &self,
+        _request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.fixture::<UnsubscribeRequestMethod>()
+    }
+
+    async fn set_level(
+        &self,
+        _request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.fixture::<SetLevelRequestMethod>()
+    }
+}
+
+impl Conformance {
+    /// Without fixtures every such method is one that the product does not have.
+    fn fixture<M: ConstString>(&self) -> Result<(), ErrorData> {
+        match self.has_fixtures {
+            true => Ok(()),
+            false => Err(ErrorData::method_not_found::<M>()),
+        }
     }
 }
 
@@ -147,8 +254,6 @@ async fn progress(context: &RequestContext<RoleServer>) -> Result<String, ErrorD
     Ok("All of it is done.".into())
 }
 
-// The current revision deprecates sampling; the suite still tests it.
-#[allow(deprecated)]
 async fn sample(peer: &Peer<RoleServer>) -> Result<String, ErrorData> {
     let asked = json!({
         "messages": [{"role": "user", "content": {"type": "text", "text": "Say something."}}],

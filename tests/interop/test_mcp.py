@@ -38,23 +38,34 @@ def test_our_client_conforms(client, scenario, tmp_path):
     assert ran.returncode == 0 and "OVERALL: PASSED" in ran.stdout + ran.stderr, ran.stdout + ran.stderr
 
 
-def test_our_server_conforms_but_for_what_it_does_not_offer(tmp_path):
-    """The handler of `mcp serve` over HTTP, with the suite's own tools beside its tools."""
+def conformance(folder: pathlib.Path, expected: pathlib.Path, *flags: str) -> list:
+    """The suite against the handler of `mcp serve` over HTTP, with the suite's own tools beside its tools: checks that failed."""
     port = c.free_port()
-    env = c.environment(tmp_path / "home", "")
-    argv = [str(example("mcp_conformance_server")), str(port)]
-    log = tmp_path / "server.log"
+    env = c.environment(folder / "home", "")
+    argv = [str(example("mcp_conformance_server")), str(port), *flags]
+    log = folder / "server.log"
     suite = ["node", str(CONFORMANCE), "server", "--suite", "all", "--url", f"http://127.0.0.1:{port}/mcp"]
-    suite += ["--expected-failures", str(EXPECTED_FAILURES), "--output-dir", str(tmp_path / "results")]
-    with c.program(argv, env, c.project(tmp_path / "shop"), log) as process:
+    suite += ["--expected-failures", str(expected), "--output-dir", str(folder / "results")]
+    with c.program(argv, env, c.project(folder / "shop"), log) as process:
         c.wait_for("the server", lambda: process.poll() is not None or c.listens(port))
-        ran = subprocess.run(suite, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        ran = subprocess.run(suite, cwd=folder, capture_output=True, text=True, timeout=120)
     said = ran.stdout + ran.stderr
     assert ran.returncode == 0, said + log.read_text()
-    ran_checks = [json.loads(path.read_text()) for path in tmp_path.glob("results/*/checks.json")]
-    assert len(ran_checks) == 32, said
-    failures = [check["errorMessage"] for made in ran_checks for check in made if check["status"] == "FAILURE"]
+    made = [json.loads(path.read_text()) for path in folder.glob("results/*/checks.json")]
+    assert len(made) == 32, said
+    return [check["errorMessage"] for scenario in made for check in scenario if check["status"] == "FAILURE"]
+
+
+def test_our_server_conforms_but_for_what_it_does_not_offer(tmp_path):
+    failures = conformance(tmp_path, EXPECTED_FAILURES)
     assert len(failures) == 14 and all("-32601" in failure for failure in failures), failures
+
+
+def test_with_the_suites_fixtures_every_scenario_passes(tmp_path):
+    """Its prompts, resources and logging beside what is ours: one warning stays, which the other list explains."""
+    expected = tmp_path / "expected.yml"
+    expected.write_text("server:\n  - server-sse-polling\n")
+    assert conformance(tmp_path, expected, "--fixtures") == []
 
 
 def calling(id: str, tool: str, arguments: dict) -> dict:
