@@ -34,7 +34,13 @@ pub struct Ask {
     #[arg(short, long = "source", value_name = "SOURCE", required = true, num_args = 1..)]
     sources: Vec<String>,
     /// The question
-    #[arg(short, long, value_name = "TEXT", required_unless_present = "chat")]
+    #[arg(
+        short,
+        long,
+        value_name = "TEXT",
+        required_unless_present = "chat",
+        allow_hyphen_values = true
+    )]
     question: Option<String>,
     /// Talk with the agent in this terminal instead
     #[arg(long, conflicts_with = "question")]

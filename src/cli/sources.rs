@@ -90,12 +90,17 @@ impl Add {
             let forgotten = library.change(|sources| Ok(sources.remove(&source.name)));
             return Err(forgotten.map_err(CliError::Failed).err().unwrap_or(error));
         }
-        println!(
-            "{} can be asked about: journeyman ask -s {0} -q '…'",
-            source.name
-        );
+        let name = &source.name;
+        tell(&format!(
+            "{name} can be asked about: journeyman ask -s {name} -q '…'"
+        ));
         Ok(Exit::Done)
     }
+}
+
+/// Whoever reads it may go away first (`| head`): that stops nothing.
+fn tell(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
 }
 
 fn wrong_kind(source: &Source) -> CliError {
@@ -126,7 +131,7 @@ fn list(library: &Library, json: bool) -> Result<Exit, CliError> {
         let all = all.iter().map(|(source, problem)| {
             serde_json::json!({"name": source.name, "kind": source.kind, "place": source.place, "problem": problem})
         });
-        println!("{:#}", serde_json::Value::from_iter(all));
+        tell(&format!("{:#}", serde_json::Value::from_iter(all)));
         return Ok(Exit::Done);
     }
     if all.is_empty() {
@@ -141,7 +146,10 @@ fn list(library: &Library, json: bool) -> Result<Exit, CliError> {
             Kind::Directory => "dir",
         };
         let problem = problem.map(|why| format!("  ({why})")).unwrap_or_default();
-        println!("{}  {kind}  {}{problem}", source.name, source.place);
+        tell(&format!(
+            "{}  {kind}  {}{problem}",
+            source.name, source.place
+        ));
     }
     Ok(Exit::Done)
 }
@@ -157,7 +165,7 @@ fn remove(library: &Library, name: &str) -> Result<Exit, CliError> {
     if source.kind == Kind::Git {
         library.forget(name).map_err(CliError::Failed)?;
     }
-    println!("{name} is no source any more.");
+    tell(&format!("{name} is no source any more."));
     Ok(Exit::Done)
 }
 

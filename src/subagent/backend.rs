@@ -30,6 +30,9 @@ pub struct Backend {
     /// Variables that it inherits, such as its key.
     #[serde(default)]
     pub env: Vec<String>,
+    /// Variables that it gets besides, with placeholders in their values: for settings that no argument reaches.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
     /// Files and folders of its own that it reads and writes; `~/` is the home folder.
     #[serde(default)]
     pub write: Vec<String>,
@@ -45,8 +48,21 @@ pub enum Way {
 /// Paths that templates name.
 #[derive(Debug, Clone, Copy)]
 pub struct Paths<'a> {
+    pub room: &'a str,
     pub prompt_file: &'a str,
     pub mcp_config: &'a str,
+}
+
+impl Paths<'_> {
+    /// A placeholder is filled in one pass, within its text.
+    fn fill(self, template: &str) -> String {
+        let values = [
+            ("{room}", self.room),
+            ("{prompt_file}", self.prompt_file),
+            ("{mcp_config}", self.mcp_config),
+        ];
+        substitute(template, &values)
+    }
 }
 
 impl Backends {
@@ -99,15 +115,17 @@ impl Backend {
             Way::Ask => ("ask", &self.ask),
             Way::Chat => ("chat", &self.chat),
         };
-        let values = [
-            ("{prompt_file}", paths.prompt_file),
-            ("{mcp_config}", paths.mcp_config),
-        ];
         let words = shlex::split(template).filter(|words| !words.is_empty());
         let words = words.ok_or_else(|| {
             format!("its {name:?} command is empty or a quote in it does not end: {template}")
         })?;
-        Ok(words.iter().map(|word| substitute(word, &values)).collect())
+        Ok(words.iter().map(|word| paths.fill(word)).collect())
+    }
+
+    /// The variables that are set for it.
+    pub fn variables(&self, paths: Paths<'_>) -> Vec<(String, String)> {
+        let filled = |(name, value): (&String, &String)| (name.clone(), paths.fill(value));
+        self.set.iter().map(filled).collect()
     }
 }
 
@@ -123,6 +141,7 @@ mod tests {
         assert_eq!(backends.default, "mine");
         let backend = backends.find("mine").unwrap().unwrap();
         let paths = Paths {
+            room: "/a b",
             prompt_file: "/a b/{mcp_config}",
             mcp_config: "/a b/.mcp.json",
         };
@@ -144,18 +163,40 @@ mod tests {
         assert_eq!(backends.default, OURS);
         assert!(backends.find(OURS).unwrap().is_none());
         let paths = Paths {
+            room: "R",
             prompt_file: "P",
             mcp_config: "M",
         };
-        for name in ["claude", "codex", "gemini", "opencode"] {
+        // What keeps each of them from servers of the person's own.
+        let isolated = [
+            ("claude", "--strict-mcp-config --mcp-config M"),
+            ("codex", "--ignore-user-config"),
+            (
+                "gemini",
+                "--extensions none --allowed-mcp-server-names none",
+            ),
+            ("opencode", "--pure"),
+        ];
+        for (name, by) in isolated {
             let backend = backends.find(name).unwrap().unwrap();
             let asked = backend.command(Way::Ask, paths).unwrap();
             assert!(
                 asked.iter().any(|word| word.contains('P')),
                 "{name}: {asked:?}"
             );
+            assert!(asked.join(" ").contains(by), "{name}: {asked:?}");
             assert!(!backend.command(Way::Chat, paths).unwrap().is_empty());
+            // Nothing but its folder, its keys and the prompt is given away.
+            assert!(
+                backend.env.iter().all(|key| key.ends_with("_API_KEY")),
+                "{name}"
+            );
         }
+        let opencode = backends.find("opencode").unwrap().unwrap();
+        assert_eq!(
+            opencode.variables(paths),
+            [("XDG_CONFIG_HOME".to_owned(), "R/.config".to_owned())]
+        );
         assert!(
             backends
                 .find("nobody")
@@ -173,9 +214,11 @@ mod tests {
             ask: ask.into(),
             chat: String::new(),
             env: Vec::new(),
+            set: BTreeMap::new(),
             write: Vec::new(),
         };
         let paths = Paths {
+            room: "",
             prompt_file: "",
             mcp_config: "",
         };

@@ -5,8 +5,16 @@ use std::collections::BTreeMap;
 
 /// Characters of a name.
 const NAME_CHARS_MAX: usize = 64;
-/// What the clean room holds besides sources.
-const TAKEN: [&str; 2] = ["prompt.md", "opencode.json"];
+/// What the clean room holds besides sources, and what agents take for instructions or settings.
+const TAKEN: [&str; 7] = [
+    "prompt.md",
+    "opencode.json",
+    "opencode.jsonc",
+    "AGENTS.md",
+    "AGENTS.override.md",
+    "CLAUDE.md",
+    "GEMINI.md",
+];
 
 /// What a source is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,8 +126,8 @@ fn check_name(name: &str) -> Result<(), String> {
     match fits && !TAKEN.contains(&name) {
         true => Ok(()),
         false => Err(format!(
-            "{name:?} cannot name a source: letters, digits, - _ and . (not first), at most {NAME_CHARS_MAX}; not {}",
-            TAKEN.join(" or ")
+            "{name:?} cannot name a source: letters, digits, - _ and . (not first), at most {NAME_CHARS_MAX}; none of {}",
+            TAKEN.join(", ")
         )),
     }
 }
@@ -152,6 +160,8 @@ mod tests {
             ".mcp.json",
             "a/b",
             "prompt.md",
+            "CLAUDE.md",
+            "opencode.jsonc",
             "ä",
             "a b",
             "-x",

@@ -19,8 +19,9 @@ use crate::subagent::source::Source;
 use crate::subagent::template::{self, Template};
 use crate::tools::head_and_tail;
 use std::env;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -120,6 +121,7 @@ impl Inquiries {
             let backends = self.backends()?;
             let agent = backends.default.clone();
             let paths = Paths {
+                room: ".",
                 prompt_file: "prompt.md",
                 mcp_config: ".mcp.json",
             };
@@ -282,13 +284,16 @@ pub fn placed((source, place): &Placed) -> WorkspaceRef {
     }
 }
 
+/// Whole or not at all; whoever else makes it at the same time makes the same.
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o644))
+        .tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    match file.persist_noclobber(path) {
+        Err(error) if error.error.kind() != ErrorKind::AlreadyExists => Err(error.error),
+        Ok(_) | Err(_) => Ok(()),
     }
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)?;
-    file.write_all(text.as_bytes())
 }

@@ -104,9 +104,11 @@ impl Projects {
             return Err(io::Error::new(io::ErrorKind::NotADirectory, what));
         }
         let folder = staging.join(format!("{STAGED}{name}"));
-        match fs::remove_dir_all(&folder) {
+        match hold(&folder) {
+            // One that a killed process left: whoever still works in it holds it.
+            Ok(_held) => fs::remove_dir_all(&folder)?,
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+            Err(_) => {}
         }
         DirBuilder::new().mode(0o700).create(&folder)?;
         let held = hold(&folder)?;

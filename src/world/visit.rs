@@ -50,6 +50,7 @@ impl Visit {
             .unwrap_or_default();
         let mcp_config = room.mcp_config();
         let paths = Paths {
+            room: &room.folder().to_string_lossy(),
             prompt_file: &prompt_file.to_string_lossy(),
             mcp_config: &mcp_config.to_string_lossy(),
         };
@@ -74,7 +75,7 @@ impl Visit {
             program: words.remove(0),
             args: words,
             cwd: room.folder().to_owned(),
-            env: inherited(&backend.env),
+            env: [inherited(&backend.env), backend.variables(paths)].concat(),
             timeout: Duration::from_secs(host.seconds_max),
             stdin: None,
             needs: Needs {

@@ -224,6 +224,57 @@ async fn a_helper_that_takes_too_long_is_ended_with_all_it_started() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_without_end_is_kept_at_both_ends() {
+    let desk = Desk::with("echo first; yes middle | head -c 5000000; echo last").await;
+    desk.program
+        .config("limits.toml", "answer_bytes_max = 1000\n");
+    let run = desk.ask("why?").await;
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.out.starts_with("first\n") && run.out.ends_with("last\n"));
+    assert!(run.out.contains("bytes omitted]") && run.out.len() < 200_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_questions_at_once_have_a_room_each() {
+    let desk = Desk::with(r#"touch "own-$$"; sleep 1; ls; grep Which "$1""#).await;
+    let (one, two) = tokio::join!(desk.ask("Which one?"), desk.ask("Which two?"));
+    for (run, question) in [(one, "Which one?"), (two, "Which two?")] {
+        assert_eq!(run.code, 0, "{}", run.err);
+        assert!(run.out.contains(question), "{}", run.out);
+        assert_eq!(run.out.matches("own-").count(), 1, "{}", run.out);
+    }
+    assert_eq!(desk.rooms(), Vec::<PathBuf>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_may_begin_with_dashes_and_have_lines_and_quotes() {
+    let desk = Desk::with(r#"cat "$1""#).await;
+    for question in ["--help", "-q", "- one\n- 'two' \"three\"\n\\four $(five)"] {
+        let run = desk.ask(question).await;
+        assert_eq!(run.code, 0, "{question}: {}", run.err);
+        let expected = format!("# Question\n\n{question}\n");
+        assert!(run.out.contains(&expected), "{}", run.out);
+    }
+}
+
+/// What it leaves behind is removed, and nothing that it points to.
+#[tokio::test(flavor = "multi_thread")]
+async fn links_that_a_helper_makes_are_removed_and_not_followed() {
+    let script = r#"
+        outside="$(dirname "$(readlink readme)")"
+        ln -s "$outside" out; mkdir -p deep; ln -s "$outside/my src" deep/src
+        rm src; ln -s "$outside" src
+        mkdir locked; touch locked/file; chmod 000 locked; echo done"#;
+    let desk = Desk::with(script).await;
+    let run = desk.ask("why?").await;
+    assert_eq!(run.out, "done\n", "{}", run.err);
+    assert_eq!(desk.rooms(), Vec::<PathBuf>::new());
+    for kept in ["README.md", "my src/tool.py"] {
+        assert!(desk.things.path().join(kept).exists(), "{kept}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_helper_changes_neither_sources_nor_what_is_around_them() {
     let script = r#"
         for f in src/tool.py src/new.py readme "$(readlink src)/tool.py"; do
@@ -523,8 +574,41 @@ async fn sources_that_cannot_be_are_refused_and_those_that_went_are_shown() {
             "https://ana:secret@example.com/a/b",
             "credentials",
         ),
+        (
+            "git",
+            "x",
+            "https://ghp_0123456789abcdefghij0@example.com/a/b",
+            "credentials",
+        ),
+        ("git", "x", "ext::sh%20-c%20touch%20ran", "it is a folder"),
+        ("git", "x", "fd::7", "it is a folder"),
+        ("git", "x", "file:///etc", "it is a folder"),
+        ("git", "x", &things, "it is a folder"),
+        ("git", "x", "--upload-pack=touch ran", "blanks"),
+        ("git", "x", "-oProxyCommand=touch:a/b", "it is a folder"),
+        (
+            "git",
+            "a b",
+            "https://example.com/a/b",
+            "cannot name a source",
+        ),
+        (
+            "git",
+            "ñ",
+            "https://example.com/a/b",
+            "cannot name a source",
+        ),
+        ("dir", "..", &things, "cannot name a source"),
+        ("dir", "-x", &things, "cannot name a source"),
+        (
+            "file",
+            "CLAUDE.md",
+            &format!("{things}/README.md"),
+            "cannot name a source",
+        ),
     ] {
-        let run = desk.run(&["sources", "add", kind, name, place]).await;
+        let run = desk.run(&["sources", "add", "--", kind, name, place]).await;
+        assert!(!run.err.contains("secret"), "{}", run.err);
         assert!(
             run.code != 0 && run.err.contains(why),
             "{kind} {place}: {}",
@@ -540,4 +624,82 @@ async fn sources_that_cannot_be_are_refused_and_those_that_went_are_shown() {
         "{}",
         run.err
     );
+}
+
+/// `sources sync` dies in the middle, or runs twice: what is there is whole, and nobody takes away what another one makes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_is_whole_whoever_dies_over_it() {
+    let forge = Forge::start().await;
+    let desk = Desk::with("cat langchain/notes.txt").await;
+    let bare = forge.repository();
+    let work = desk.things.path().join("work");
+    crate::support::make_repository(&work);
+    git(
+        &work,
+        &[
+            "push",
+            "-q",
+            "--force",
+            &bare.display().to_string(),
+            "HEAD:refs/heads/trunk",
+        ],
+    );
+    git(&bare, &["symbolic-ref", "HEAD", "refs/heads/trunk"]);
+    let with_token = |args: &[&str]| {
+        let mut command = desk.command(args);
+        command
+            .env("GITHUB_API_URL", forge.api())
+            .env("GITHUB_TOKEN", crate::fake_forge::TOKEN);
+        command
+    };
+    let url = forge.remote();
+    let added = finish(with_token(&["sources", "add", "git", "langchain", &url])).await;
+    assert_eq!(added.code, 0, "{}", added.err);
+    // A remote that takes connections and never says a word.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let nowhere = format!("http://{}/a/b", silent.local_addr().unwrap());
+    let list = desk.program.home().join("sources.toml");
+    let known = fs::read_to_string(&list).unwrap();
+    fs::write(&list, known.replace(&url, &nowhere)).unwrap();
+    let mut first = desk.command(&["sources", "sync"]).spawn().unwrap();
+    let copies = desk.program.home().join("sources/git");
+    let staged = || {
+        let folders = fs::read_dir(copies.join(".journeyman"));
+        folders.into_iter().flatten().count()
+    };
+    let until = Instant::now() + PATIENCE;
+    while staged() == 0 {
+        assert!(Instant::now() < until, "it never began");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let ask = ["ask", "-s", "langchain", "-q", "x"];
+    let answer = "one\ntwo\nthree\n";
+    assert_eq!(desk.run(&ask).await.out, answer);
+    let second = desk.run(&["sources", "sync"]).await;
+    assert!(
+        second.code == 1 && second.err.contains("does another process fetch it"),
+        "{}",
+        second.err
+    );
+    assert_eq!(staged(), 1, "the first one works in it");
+    first.kill().await.unwrap();
+    assert_eq!(desk.run(&ask).await.out, answer);
+    fs::write(&list, known).unwrap();
+    let synced = finish(with_token(&["sources", "sync"])).await;
+    assert_eq!(synced.code, 0, "{}", synced.err);
+    assert_eq!((desk.run(&ask).await.out.as_str(), staged()), (answer, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_reads_the_list_may_go_away() {
+    let desk = Desk::with("echo no").await;
+    let mut child = desk
+        .command(&["sources", "list", "--json"])
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
+    let output = output.unwrap().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), err.as_ref()), (Some(0), ""));
 }
