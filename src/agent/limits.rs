@@ -137,6 +137,8 @@ pub struct Limits {
     pub helper_silence_seconds: u64,
     /// How long another agent may take for an answer, in seconds.
     pub ask_seconds_max: u64,
+    /// How long it may print nothing, in seconds; then it is ended.
+    pub ask_silence_seconds: u64,
     /// What is kept of an answer at its beginning, and as much at its end, in bytes.
     pub answer_bytes_max: u64,
     /// A file that a parser reads for an outline, in bytes; longer ones are read by their lines.

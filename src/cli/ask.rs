@@ -14,7 +14,7 @@ use crate::world::lock::{DataLock, LockError};
 use crate::world::process::safe_environment;
 use crate::world::projects::reference;
 use crate::world::remote::Hosting;
-use crate::world::visit::{Host, Visit};
+use crate::world::visit::{Bounds, Host, Visit};
 use clap::Args;
 use std::convert::Infallible;
 use std::fs;
@@ -106,14 +106,17 @@ async fn hear(visit: Visit, host: &Host) -> Result<Exit, CliError> {
         finished = visit.ask(&call) => finished,
         never = stop => match never {},
     };
-    match said(&program, host.seconds_max, &finished) {
+    match said(&program, host, &finished) {
         Said::Answer(text) => {
             // Whoever reads it may go away first.
             let _ = io::stdout().write_all(text.as_bytes());
             Ok(Exit::Done)
         }
         Said::Stopped => Ok(Exit::Interrupted),
-        Said::Nothing(why) => Err(CliError::Failed(why)),
+        Said::Nothing { why, had } if had.is_empty() => Err(CliError::Failed(why)),
+        Said::Nothing { why, had } => Err(CliError::Failed(format!(
+            "{why}\nUntil then it had said this:\n{had}"
+        ))),
     }
 }
 
@@ -131,8 +134,7 @@ fn host(settings: &Settings) -> Host {
     Host {
         sandbox: settings.sandbox(&environment),
         environment: Arc::new(environment),
-        seconds_max: settings.limits.ask_seconds_max,
-        bytes_max: settings.limits.answer_bytes_max,
+        bounds: Bounds::of(&settings.limits),
         cancel: CancellationToken::new(),
     }
 }

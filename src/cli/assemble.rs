@@ -26,6 +26,7 @@ use crate::world::schedules::Desk;
 use crate::world::shelf::Shelf;
 use crate::world::store::Store;
 use crate::world::trust::Trust;
+use crate::world::visit::Bounds;
 use crate::world::{Offers, World, process};
 use std::env;
 use std::fs;
@@ -90,7 +91,7 @@ pub fn assemble(
         trust,
         mcp: Arc::new(mcp),
         inquiries: Arc::new(inquiries(settings)),
-        answers: (limits.ask_seconds_max, limits.answer_bytes_max),
+        answers: Bounds::of(limits),
         policy: policy.clone(),
         hosting: Arc::new(settings.github.clone()),
         projects: projects(settings).map(Arc::new),

@@ -2,6 +2,8 @@
 //!
 //! The room is a folder of its own with nothing but links to sources; `world/clean_room.rs` makes it.
 
+/// What was answered.
+pub mod answer;
 /// Programs that answer.
 pub mod backend;
 /// What may be looked at.

@@ -150,8 +150,8 @@ pub struct World {
     pub mcp: Arc<mcp::Servers>,
     /// What can be asked about, and who answers.
     pub inquiries: Arc<inquiries::Inquiries>,
-    /// What an agent of others may take for an answer, in seconds, and what is kept of it at each end, in bytes.
-    pub answers: (u64, u64),
+    /// What an agent of others may take for an answer.
+    pub answers: visit::Bounds,
     /// Who works in a git worktree of their own.
     pub worktrees: worktrees::Habits,
     /// The wire form of the tools, for reading only and for all.
@@ -437,7 +437,6 @@ impl World {
 
     /// Who can be asked for help from here, and in whose name.
     fn helpers(&self, scene: &Scene) -> Helpers {
-        let (seconds_max, bytes_max) = self.answers;
         Helpers {
             inquiries: self.inquiries.clone(),
             opening: scene.opening.clone(),
@@ -447,8 +446,7 @@ impl World {
             host: Host {
                 environment: self.environment.clone(),
                 sandbox: self.sandbox.clone(),
-                seconds_max,
-                bytes_max,
+                bounds: self.answers,
                 cancel: scene.cancel.clone(),
             },
         }

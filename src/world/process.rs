@@ -104,6 +104,8 @@ pub struct Finished {
     pub stdout: Capture,
     pub stderr: Capture,
     pub duration_ms: u64,
+    /// Nothing was seen of it for too long, and it was ended for that.
+    pub silent: bool,
     /// What the confinement has to say about it, for the model and the person.
     pub remark: Option<String>,
 }
@@ -127,6 +129,8 @@ pub struct Processes {
     /// Where spools are; without, nothing outlives the server.
     outputs: Option<Outputs>,
     live: Option<Live>,
+    /// One that prints nothing for so long is ended.
+    silence: Option<Duration>,
 }
 
 impl Processes {
@@ -149,6 +153,7 @@ impl Processes {
             cancel,
             outputs: None,
             live: None,
+            silence: None,
         }
     }
 
@@ -203,6 +208,14 @@ impl Processes {
     pub fn writing(mut self, places: Vec<PathBuf>) -> Self {
         self.own.extend(places);
         self
+    }
+
+    /// Ends what prints nothing for so long.
+    pub fn ending_after_silence(self, silence: Duration) -> Self {
+        Self {
+            silence: Some(silence),
+            ..self
+        }
     }
 
     /// With a place for spools: what is [`Life::Lasting`] may outlive this server.
@@ -373,6 +386,7 @@ impl Processes {
             aftermath,
             started: Instant::now(),
             limit: launch.timeout,
+            silence: self.silence,
         })
     }
 

@@ -6,6 +6,7 @@ use super::clean_room::CleanRoom;
 use super::confine::{Needs, Sandbox};
 use super::process::{Finished, Launch, Life, Processes};
 use crate::agent::event::CallId;
+use crate::agent::limits::Limits;
 use crate::subagent::backend::{Backend, Paths, Way};
 use std::env;
 use std::path::{Path, PathBuf};
@@ -19,10 +20,28 @@ use tokio_util::sync::CancellationToken;
 pub struct Host {
     pub environment: Arc<Vec<(String, String)>>,
     pub sandbox: Arc<Sandbox>,
-    pub seconds_max: u64,
-    /// Kept of its answer, at each end.
-    pub bytes_max: u64,
+    pub bounds: Bounds,
     pub cancel: CancellationToken,
+}
+
+/// What an answer may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    pub seconds_max: u64,
+    /// How long nothing may be printed.
+    pub silence_seconds: u64,
+    /// Kept of the answer, at each end.
+    pub bytes_max: u64,
+}
+
+impl Bounds {
+    pub fn of(limits: &Limits) -> Self {
+        Self {
+            seconds_max: limits.ask_seconds_max,
+            silence_seconds: limits.ask_silence_seconds,
+            bytes_max: limits.answer_bytes_max,
+        }
+    }
 }
 
 /// An agent of others in its room.
@@ -68,7 +87,8 @@ impl Visit {
             host.cancel.clone(),
         );
         let processes = processes
-            .with_own(room.folder(), host.bytes_max)
+            .with_own(room.folder(), host.bounds.bytes_max)
+            .ending_after_silence(Duration::from_secs(host.bounds.silence_seconds))
             .writing(write.collect())
             .reading(places);
         let launch = Launch {
@@ -76,7 +96,7 @@ impl Visit {
             args: words,
             cwd: room.folder().to_owned(),
             env: [inherited(&backend.env), backend.variables(paths)].concat(),
-            timeout: Duration::from_secs(host.seconds_max),
+            timeout: Duration::from_secs(host.bounds.seconds_max),
             stdin: None,
             needs: Needs {
                 network: true,

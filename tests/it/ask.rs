@@ -209,18 +209,38 @@ async fn both_pipes_are_drained() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_helper_that_takes_too_long_is_ended_with_all_it_started() {
-    let desk = Desk::with("sleep 600 & echo $! > pid; cat pid >&2; wait").await;
-    desk.program.config("limits.toml", "ask_seconds_max = 1\n");
+    let stubborn = "trap '' TERM; echo half of it; sleep 600 & echo pid $! >&2; wait; sleep 600";
+    for (limit, why) in [
+        ("ask_seconds_max = 1\n", "gave no answer within 1 s"),
+        ("ask_silence_seconds = 1\n", "printed nothing for 1 s"),
+    ] {
+        let desk = Desk::with(stubborn).await;
+        desk.program.config("limits.toml", limit);
+        let run = desk.ask("why?").await;
+        assert_eq!((run.code, run.out.as_str()), (1, ""), "{}", run.err);
+        // With what it had said until then.
+        for part in [why, "half of it", limit.split(' ').next().unwrap()] {
+            assert!(run.err.contains(part), "{part}: {}", run.err);
+        }
+        let pid = run.err.split("pid ").nth(1).unwrap();
+        let pid = pid.split_whitespace().next().unwrap();
+        assert!(pid.parse::<u32>().is_ok(), "{}", run.err);
+        assert!(
+            !PathBuf::from(format!("/proc/{pid}")).exists(),
+            "{pid} still runs"
+        );
+        assert_eq!(desk.rooms(), Vec::<PathBuf>::new());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_goes_on_printing_has_the_whole_time() {
+    let desk =
+        Desk::with("for i in 1 2 3 4 5 6 7 8; do printf . >&2; sleep 0.4; done; echo done").await;
+    desk.program
+        .config("limits.toml", "ask_silence_seconds = 2\n");
     let run = desk.ask("why?").await;
-    assert_eq!(run.code, 1);
-    assert!(run.err.contains("gave no answer within 1 s"), "{}", run.err);
-    let pid = run.err.split_whitespace().last().unwrap();
-    assert!(pid.parse::<u32>().is_ok(), "{}", run.err);
-    assert!(
-        !PathBuf::from(format!("/proc/{pid}")).exists(),
-        "{pid} still runs"
-    );
-    assert_eq!(desk.rooms(), Vec::<PathBuf>::new());
+    assert_eq!((run.code, run.out.as_str()), (0, "done\n"), "{}", run.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use crate::world::spool::{Position, STREAMS, Spool};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Who watches.
 #[derive(Clone)]
@@ -64,6 +64,21 @@ pub async fn show(spool: &Spool, live: Option<&Live>) {
             if !lines.is_empty() {
                 (live.take)(lines);
             }
+        }
+    }
+}
+
+/// Ends once nothing was printed for so long; never, where that is no matter.
+pub async fn silence(spool: &Spool, max: Option<Duration>) {
+    let Some(max) = max else {
+        return std::future::pending().await;
+    };
+    let (mut seen, mut since) = (spool.position(), Instant::now());
+    while since.elapsed() < max {
+        tokio::time::sleep(LOOK_PAUSE).await;
+        let now = spool.position();
+        if now != seen {
+            (seen, since) = (now, Instant::now());
         }
     }
 }

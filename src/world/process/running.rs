@@ -25,14 +25,21 @@ pub struct Begun {
     pub aftermath: Aftermath,
     pub started: Instant,
     pub limit: Duration,
+    /// How long it may print nothing.
+    pub silence: Option<Duration>,
 }
 
 impl Begun {
     pub async fn finish(mut self, cancel: &CancellationToken, live: Option<&Live>) -> Finished {
         let overdue = self.limit.saturating_add(KEEPER_SLACK);
+        let mut silent = false;
         let has_ended = tokio::select! {
             _ = self.kept.child.wait() => true,
             () = live::show(&self.spool, live) => false,
+            () = live::silence(&self.spool, self.silence) => {
+                silent = true;
+                false
+            }
             () = tokio::time::sleep(overdue) => false,
             () = cancel.cancelled() => false,
         };
@@ -47,7 +54,10 @@ impl Begun {
             }
         }
         let remark = self.aftermath.settle().await;
-        told(&self.spool, elapsed_ms(self.started), remark)
+        Finished {
+            silent,
+            ..told(&self.spool, elapsed_ms(self.started), remark)
+        }
     }
 }
 
@@ -89,6 +99,7 @@ pub fn told(spool: &Spool, duration_ms: u64, remark: Option<String>) -> Finished
         stdout: spool.capture(Stream::Stdout),
         stderr: spool.capture(Stream::Stderr),
         duration_ms: status.map_or(duration_ms, |status| status.duration_ms),
+        silent: false,
         remark,
     }
 }
@@ -109,6 +120,7 @@ pub fn refused(why: String, started: Instant) -> Finished {
         stdout: Capture::default(),
         stderr: Capture::default(),
         duration_ms: elapsed_ms(started),
+        silent: false,
         remark: None,
     }
 }
