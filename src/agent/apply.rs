@@ -3,6 +3,8 @@
 //! An event that is illegal in a state is an error, never ignored (invariant 2): it means that the journal and this
 //! program disagree about what happened, and nothing may go on from there.
 
+/// Questions about sources.
+mod asking;
 /// How the calls of a round go.
 mod calls;
 /// Between the person's folder and the worktree.
@@ -183,6 +185,12 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::CronAnswered { answer } => cron::answer(state, answer),
         Event::TrustAnswered { answer } => trust::answer(state, answer),
         Event::AgentsAnswered { answer } => roles::answer(state, answer),
+        Event::SourcesAsked {
+            by,
+            sources,
+            question,
+        } => asking::ask(state, by, sources, question),
+        Event::SourcesCalled { call } => asking::call(state, call),
         Event::GraphAsked {
             by,
             graph,
@@ -593,6 +601,7 @@ fn interrupt(
 fn end_turn(state: &mut State, reason: EndReason, text: &str) -> Result<(), Illegal> {
     let turn = turn(state)?;
     let (began, work) = (turn.message.take(), turn.work.take());
+    let asks = turn.asks.take();
     state.last_turn = turn.spend;
     state.turn = None;
     state.last_end = Some(reason);
@@ -602,6 +611,7 @@ fn end_turn(state: &mut State, reason: EndReason, text: &str) -> Result<(), Ille
         last.answers = began;
     }
     graphs::end_turn(state, work, reason);
+    asking::end_turn(state, asks, reason);
     pass_on_steering(state);
     Ok(())
 }

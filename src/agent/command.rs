@@ -64,6 +64,8 @@ pub enum ChatCommand<'a> {
     Cron(&'a str),
     /// `/plan …`: what stands behind it.
     Plan(&'a str),
+    /// `/ask …`: what stands behind it.
+    Ask(&'a str),
     /// `/trust …`: what stands behind it.
     Trust(&'a str),
     /// `/agents …`: what stands behind it.
@@ -75,6 +77,7 @@ const NAMES: &[&str] = &[
     "/agent-resume",
     "/agents",
     "/approve",
+    "/ask",
     "/audit",
     "/bring",
     "/cancel",
@@ -126,6 +129,7 @@ pub fn read(text: &str) -> Said<'_> {
         },
         ("/cron", _) => ChatCommand::Cron(rest),
         ("/plan", _) => ChatCommand::Plan(rest),
+        ("/ask", _) => ChatCommand::Ask(rest),
         ("/trust", _) => ChatCommand::Trust(rest),
         ("/agents", _) => ChatCommand::Agents(rest),
         ("/undo", _) => undo(rest),

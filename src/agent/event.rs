@@ -118,6 +118,12 @@ pub enum Event {
     },
     /// The owner wants the session to act as an agent, or to know which there are.
     AgentsAsked { by: By, wish: AgentWish },
+    /// The owner wants a question about sources answered, by nobody but the one who answers such questions.
+    SourcesAsked {
+        by: By,
+        sources: Vec<String>,
+        question: String,
+    },
     /// The owner wants a plan made for an objective.
     GraphAsked {
         by: By,
@@ -367,6 +373,8 @@ pub enum Event {
         outlooks: BTreeMap<String, Outlook>,
         policy_digest: String,
     },
+    /// The owner's question about sources becomes a call, which no model made.
+    SourcesCalled { call: Call },
     /// A plan is about to run, and the person is to be asked first: `call` stands for all of it, and runs nothing.
     RunProposed { graph: String, call: Call },
     /// Everything that these tasks of the plan depend on is there.
@@ -463,6 +471,8 @@ impl Event {
             | Event::CarryAsked { .. }
             | Event::AgentsAsked { .. }
             | Event::AgentsStarted { .. }
+            | Event::SourcesAsked { .. }
+            | Event::SourcesCalled { .. }
             | Event::GraphAsked { .. }
             | Event::GraphRunAsked { .. }
             | Event::GraphExamined { .. }

@@ -4,6 +4,8 @@
 
 /// How an event changes what is known.
 pub mod apply;
+/// Questions about sources that a person asks.
+pub mod asking;
 /// What the workspace's own files say.
 pub mod brief;
 /// Between the person's folder and the worktree.

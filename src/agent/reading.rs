@@ -124,7 +124,7 @@ fn limit_of<'a>(state: &State, message: &'a Inbound) -> Option<&'a TooMany> {
     let many = message.too_many.as_ref()?;
     let starts = matches!(
         command::read(&message.text),
-        Said::Command(ChatCommand::Start(_) | ChatCommand::Plan(_))
+        Said::Command(ChatCommand::Start(_) | ChatCommand::Plan(_) | ChatCommand::Ask(_))
     );
     let is_work = starts || is_work(state, message) && state.listening().is_none();
     is_work.then_some(many)

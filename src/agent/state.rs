@@ -2,6 +2,7 @@
 //!
 //! No field is ever set from outside, no clock is read: `now` is the time of the last event.
 
+use crate::agent::asking::Asked;
 use crate::agent::brief::Briefing;
 use crate::agent::carry::Carrying;
 use crate::agent::charter::Charter;
@@ -69,6 +70,8 @@ pub struct State {
     pub plan: Plan,
     /// Plans that are task graphs.
     pub graphs: Graphs,
+    /// The question about sources that the last turn was about and got no answer to: it is asked again where somebody says so.
+    pub unanswered: Option<Asked>,
     /// Where it works now.
     pub workspace: WorkspaceRef,
     /// The person's folder that this stands for: the same, unless it is a worktree of the session's own.
@@ -139,6 +142,8 @@ pub struct Turn {
     pub message: Option<String>,
     /// The plan that it drafts or runs; `None`: a model says what is done.
     pub work: Option<Work>,
+    /// The question about sources that it is about; no model is asked then.
+    pub asks: Option<Asked>,
     pub round: u32,
     pub spend: Spend,
     /// Time spent waiting for a person or without a process, which no limit counts.
@@ -367,6 +372,7 @@ impl State {
             turn: None,
             plan: fork.map(|fork| fork.plan.clone()).unwrap_or_default(),
             graphs: Graphs::default(),
+            unanswered: None,
             changed: fork
                 .map(|fork| fork.changed.iter().cloned().collect())
                 .unwrap_or_default(),
@@ -476,6 +482,7 @@ impl Turn {
             started_at: at,
             message,
             work: None,
+            asks: None,
             round: 0,
             spend: Spend::default(),
             waited_ms: 0,

@@ -12,6 +12,7 @@ mod tasks;
 
 pub use effect::{DraftBounds, Effect, Toolset};
 
+use crate::agent::asking::{self, Asked};
 use crate::agent::brief::Brief;
 use crate::agent::event::{Call, CallId, EndReason, Event, Expectation, Opening, OutgoingKind};
 use crate::agent::limits::{self, Limits};
@@ -294,9 +295,10 @@ fn step_turn(state: &State, policy: &Policy, turn: &Turn) -> Decision {
         }
         Phase::Ready => match worktrees::failure(state) {
             Some(why) => failed_turn(state, &why),
-            None => match &turn.work {
-                Some(work) => tasks::next(state, policy, turn, work),
-                None => ask_model(state, policy, turn),
+            None => match (&turn.work, &turn.asks) {
+                (Some(work), _) => tasks::next(state, policy, turn, work),
+                (None, Some(asked)) => ask_sources(state, policy, turn, asked),
+                (None, None) => ask_model(state, policy, turn),
             },
         },
         Phase::Answered(text) => end(state, EndReason::Done, deeds::told(state, turn, text)),
@@ -334,6 +336,14 @@ fn stopped_by_limit(state: &State, policy: &Policy, turn: &Turn) -> Option<Decis
         limit: name.to_owned(),
         text,
     }))
+}
+
+/// The person's question is the turn's only call.
+fn ask_sources(state: &State, policy: &Policy, turn: &Turn, asked: &Asked) -> Decision {
+    stopped_by_limit(state, policy, turn).unwrap_or_else(|| {
+        let call = asking::call(state, asked);
+        record(Event::SourcesCalled { call })
+    })
 }
 
 fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {

@@ -3,7 +3,7 @@
 use super::assemble::{Assembly, assemble, fixed_workspace, model};
 use super::{CliError, Exit, block_on, log_to_stderr};
 use crate::agent::children;
-use crate::agent::event::{EndReason, Event, Inbound, OutgoingKind, Record, Via};
+use crate::agent::event::{EndReason, Event, Inbound, OutgoingKind, Reading, Record, Via};
 use crate::agent::state::State;
 use crate::agent::step::goes_on_alone;
 use crate::agent::{reading, recovery};
@@ -146,6 +146,8 @@ pub async fn leave(assembly: Assembly) {
 struct Told {
     reason: Option<EndReason>,
     final_answer: bool,
+    /// A chat command was answered at once: there may be no turn at all.
+    answered: bool,
 }
 
 /// Stays with a session: shows what it does, and answers its questions by flag or by the person.
@@ -317,6 +319,16 @@ impl Attendant {
                 }
             }
             Event::TurnEnded { reason, .. } => told.reason = Some(*reason),
+            Event::MessageTaken {
+                reading: Reading::Command { .. },
+                reply: Some(_),
+                ..
+            } => told.answered = true,
+            Event::SendFinished { .. } if told.answered && told.reason.is_none() => {
+                let state = self.hub.peek(&self.session).map_err(failed)?;
+                let is_all = state.turn.is_none() && state.outbox.is_empty();
+                return Ok(is_all.then_some(Exit::Done));
+            }
             Event::SendFinished { .. } => {
                 return Ok(told.reason.filter(|_| told.final_answer).map(Exit::of));
             }

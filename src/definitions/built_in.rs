@@ -7,11 +7,7 @@ use super::registry::Definition;
 use std::sync::{Arc, OnceLock};
 
 /// Path and text.
-const TEXTS: [(&str, &str); 7] = [
-    (
-        "prompts/commands/ask.command.md",
-        include_str!("../../prompts/commands/ask.command.md"),
-    ),
+const TEXTS: [(&str, &str); 6] = [
     (
         "prompts/commands/commit.command.md",
         include_str!("../../prompts/commands/commit.command.md"),

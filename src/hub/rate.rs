@@ -91,7 +91,7 @@ impl Lately {
 fn counts(chat: &str, message: &Inbound) -> bool {
     let is_work = match command::read(&message.text) {
         Said::Plain(_) => !command::answers_unnamed(message),
-        Said::Command(ChatCommand::Start(_) | ChatCommand::Plan(_)) => true,
+        Said::Command(ChatCommand::Start(_) | ChatCommand::Plan(_) | ChatCommand::Ask(_)) => true,
         Said::Empty => message.media.is_some(),
         Said::Command(_) | Said::Unknown(_) => false,
     };

@@ -2,6 +2,7 @@
 
 mod agents;
 mod ask;
+mod ask_chat;
 mod ask_sources;
 mod carry;
 mod charter;

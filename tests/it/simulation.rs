@@ -141,6 +141,8 @@ fn input() -> impl Strategy<Value = Input> {
         "/nonsense",
         "/review it",
         "/commands",
+        "/ask src -- why?",
+        "/ask",
         "/plan do it all",
         "/plan run",
         "/plan",

@@ -2,7 +2,7 @@
 
 use super::messages::pass_on_steering;
 use super::outbox::{say, say_progress};
-use super::{Illegal, graphs, illegal, trust, turn};
+use super::{Illegal, asking, graphs, illegal, trust, turn};
 use crate::agent::conversation::Worth;
 use crate::agent::event::{Call, CallId, Outcome, OutgoingKind, Probe, Status};
 use crate::agent::graphs::{RUN, running};
@@ -135,6 +135,10 @@ pub(super) fn finish_round(state: &mut State) {
     let calls = std::mem::take(calls);
     if running(state).is_some() {
         graphs::close_round(state, calls);
+        return;
+    }
+    if state.turn.as_ref().is_some_and(|turn| turn.asks.is_some()) {
+        asking::close_round(state, calls);
         return;
     }
     let mut results = Vec::with_capacity(calls.len());

@@ -38,9 +38,9 @@ pub(super) fn ask_run(state: &mut State, by: &By, id: &str) -> Result<(), Illega
 }
 
 /// A turn that no model begins.
-fn begin(state: &mut State, by: &By) -> Result<(), Illegal> {
+pub(super) fn begin(state: &mut State, by: &By) -> Result<(), Illegal> {
     if state.turn.is_some() {
-        return illegal("a plan during a turn");
+        return illegal("work of the person's during a turn");
     }
     take_word(state, by)?;
     state.refused.clear();
@@ -216,7 +216,7 @@ pub(super) fn judged(
 }
 
 /// The calls of the next round, or more of them in the one that is under way.
-fn call(state: &mut State, calls: Vec<Pending>) -> Result<(), Illegal> {
+pub(super) fn call(state: &mut State, calls: Vec<Pending>) -> Result<(), Illegal> {
     if calls.is_empty() {
         return Ok(());
     }
@@ -385,7 +385,11 @@ pub(super) fn end_turn(state: &mut State, work: Option<Work>, reason: EndReason)
     let is_open = !known.lost && !known.is_over() && (work.runs || known.made.is_none());
     let refused = known.approval == Approval::Refused;
     state.graphs.left = Some(work).filter(|_| is_open && !refused);
-    // Nobody has read what the person said meanwhile.
+    hear_steering(state, reason);
+}
+
+/// Nobody has read what the person said during a turn without a model: it begins one that has one.
+pub(super) fn hear_steering(state: &mut State, reason: EndReason) {
     let goes_on = matches!(reason, EndReason::Done | EndReason::Failed);
     if goes_on && !state.steering.is_empty() {
         state.turn = Some(Turn::begin(state.now, None, state.plan.done()));

@@ -1,5 +1,6 @@
 //! What a person's words change: messages taken, questions answered, turns cancelled and resumed.
 
+use super::asking;
 use super::calls::{finish_round, pending};
 use super::graphs;
 use super::mcp;
@@ -107,7 +108,10 @@ pub(super) fn take_message(
             mcp::begin_turn(state);
         }
         Reading::Steering => {
-            let at_boundary = matches!(turn(state)?.phase, Phase::Ready);
+            let turn = turn(state)?;
+            // Where no model is at work, nobody would read it before the end.
+            let has_model = turn.work.is_none() && turn.asks.is_none();
+            let at_boundary = has_model && matches!(turn.phase, Phase::Ready);
             state.steering.push(words);
             if at_boundary {
                 pass_on_steering(state);
@@ -272,6 +276,7 @@ pub(super) fn resume(state: &mut State, by: &By) -> Result<(), Illegal> {
             state.turn = Some(Turn::begin(state.now, began, state.plan.done()));
             mcp::begin_turn(state);
             graphs::take_up(state);
+            asking::take_up(state);
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::status::{short_status, status};
 use super::{by, cancelled, command, drop_waiting, say, taken, together};
+use crate::agent::asking;
 use crate::agent::carry::{self, Carry};
 use crate::agent::checkpoints::Way;
 use crate::agent::command::{ChatCommand, looks_like_code};
@@ -46,6 +47,7 @@ pub(super) fn take_command(
         }
         ChatCommand::Cron(said) => cron(state, message, said),
         ChatCommand::Plan(said) => plan(state, message, said),
+        ChatCommand::Ask(said) => ask(state, message, said),
         ChatCommand::Trust(said) => trust(state, message, said),
         ChatCommand::Agents(said) => agents(state, message, said),
         ChatCommand::Undo { rounds, force } => undo(state, message, rounds, force),
@@ -120,6 +122,15 @@ fn plan(state: &State, message: &Inbound, said: &str) -> Event {
         graphs::Answer::Shown(known) => told(wording::graph_shown(state, known)),
         graphs::Answer::Text(name, id) => told(state.texts.say(name, &[("id", id)])),
     })
+}
+
+fn ask(state: &State, message: &Inbound, said: &str) -> Event {
+    let told = |name| command(message, "ask", say(state, name, &[]));
+    match asking::read(said) {
+        None => told("ask_usage"),
+        Some(_) if state.turn.is_some() => told("ask_busy"),
+        Some(asked) => asking::ask(asked, by(message)),
+    }
 }
 
 fn trust(state: &State, message: &Inbound, said: &str) -> Event {

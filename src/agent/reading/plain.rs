@@ -108,9 +108,10 @@ pub(super) fn take_plain(
             Some(say(state, "steering_interrupted", &[])),
         )),
         Some(turn) => {
-            let told = match turn.work {
-                Some(_) => say(state, "graph_steering", &[]),
-                None => say(state, "steering", &[]),
+            let told = match (&turn.work, &turn.asks) {
+                (Some(_), _) => say(state, "graph_steering", &[]),
+                (None, Some(_)) => say(state, "ask_steering", &[]),
+                (None, None) => say(state, "steering", &[]),
             };
             Some(for_model(
                 state,
