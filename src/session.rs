@@ -96,10 +96,14 @@ pub struct Session {
     /// Where it started.
     home: Option<Workspace>,
     running: JoinSet<Event>,
+    /// What running calls say before they end: whether what they began waits for a person.
+    word: (mpsc::UnboundedSender<Word>, mpsc::UnboundedReceiver<Word>),
     /// What each running task is, for the case that it panics.
     tasks: HashMap<Id, Doing>,
     cancel: CancellationToken,
 }
+
+type Word = (CallId, bool);
 
 #[derive(Debug, Clone)]
 enum Doing {
@@ -143,6 +147,7 @@ impl Session {
             workspace,
             home,
             running,
+            word: mpsc::unbounded_channel(),
             tasks,
             cancel,
         }
@@ -194,6 +199,7 @@ impl Session {
                     tokio::select! {
                         Some(ended) = self.running.join_next_with_id() => self.take_outcome(ended)?,
                         Some(delivery) = inbox.recv() => self.take_message(delivery)?,
+                        Some((call, waits)) = self.word.1.recv() => self.take_word(call, waits)?,
                         () = alarm => {}
                         () = self.surface.shutdown.cancelled() => return self.drain().await,
                     }
@@ -335,12 +341,28 @@ impl Session {
             folder: self.state.checkout.clone(),
             opening: opening.clone(),
             cancel: self.cancel.clone(),
+            waits: Arc::new({
+                let word = self.word.0.clone();
+                // A session that is gone needs to know nothing.
+                move |call: &CallId, waits| drop(word.send((call.clone(), waits)))
+            }),
             show: Arc::new(move |delta| {
                 // Of a child, the chat hears questions only.
                 if opening.child.is_none() {
                     observers.shown(&opening, delta);
                 }
             }),
+        }
+    }
+
+    /// A word of a call that ended meanwhile, or that is known, says nothing.
+    fn take_word(&mut self, call: CallId, waits: bool) -> Result<(), SessionError> {
+        let is_news = self.state.pending(&call).is_some_and(|pending| {
+            matches!(pending.stage, Stage::Running(_)) && pending.helper_waits != waits
+        });
+        match is_news {
+            true => self.record(Event::HelperWaits { call, waits }),
+            false => Ok(()),
         }
     }
 

@@ -89,6 +89,7 @@ pub fn apply(state: &mut State, record: &Record) -> Result<(), Illegal> {
 /// Time without work is not the turn's: somebody else was waited for, or no process was there.
 fn pass_time(state: &mut State, record: &Record) {
     let idle = state.waits_for_person()
+        || state.helper_waits()
         || matches!(
             record.event,
             Event::Interrupted { .. } | Event::TailSetAside { .. }
@@ -306,8 +307,10 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             }
             pending.stage = Stage::Running(facts.clone());
             pending.began = Some(now);
+            pending.helper_waits = false;
             Ok(())
         }
+        Event::HelperWaits { call, waits } => calls::helper_waits(state, call, *waits),
         Event::ToolAwaited { call } => await_kept(state, call),
         Event::CallProbed { call, probe } => probed(state, call, probe),
         Event::TailSetAside {
@@ -486,6 +489,7 @@ fn fresh(call: &Call) -> Pending {
         ticket: None,
         expect: None,
         began: None,
+        helper_waits: false,
         half_done: false,
         may_have_run: false,
         sight: Sight::Unseen,

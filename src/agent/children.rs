@@ -168,6 +168,17 @@ pub fn role_of(opening: &Opening) -> Option<Box<Role>> {
     role.or_else(|| Some(child?.role.clone()))
 }
 
+/// That a person's word on what it asked was taken: of a child, with its name.
+pub fn confirmed(state: &State, text: String) -> String {
+    match &state.opening.child {
+        None => text,
+        Some(child) => {
+            let values = [("name", child.name.as_str()), ("text", &text)];
+            state.texts.say("child_confirms", &values)
+        }
+    }
+}
+
 /// What of its words the chat hears: of a child, what it asks, with its name.
 pub fn said(state: &State, kind: OutgoingKind, text: String) -> Option<String> {
     match (&state.opening.child, kind) {

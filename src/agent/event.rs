@@ -373,6 +373,8 @@ pub enum Event {
         outlooks: BTreeMap<String, Outlook>,
         policy_digest: String,
     },
+    /// The session that a running call began waits for a person, or does no more. That time is not the turn's.
+    HelperWaits { call: CallId, waits: bool },
     /// The owner's question about sources becomes a call, which no model made.
     SourcesCalled { call: Call },
     /// A plan is about to run, and the person is to be asked first: `call` stands for all of it, and runs nothing.
@@ -471,6 +473,7 @@ impl Event {
             | Event::CarryAsked { .. }
             | Event::AgentsAsked { .. }
             | Event::AgentsStarted { .. }
+            | Event::HelperWaits { .. }
             | Event::SourcesAsked { .. }
             | Event::SourcesCalled { .. }
             | Event::GraphAsked { .. }

@@ -303,6 +303,7 @@ fn works(state: &State) -> bool {
         ) && !turn.interrupted
             && turn.stop == Stop::No
             && !state.waits_for_person()
+            && !state.helper_waits()
     })
 }
 

@@ -203,6 +203,8 @@ pub struct Pending {
     pub expect: Option<Expectation>,
     /// When it last started.
     pub began: Option<Timestamp>,
+    /// While it runs: the session that it began waits for a person.
+    pub helper_waits: bool,
     /// A probe found a part of it done; its next run finishes it.
     pub half_done: bool,
     /// It was running when a process died, and nobody knows how far it came: whatever becomes of it, it is never "not run".
@@ -452,6 +454,13 @@ impl State {
     /// Whether the turn can go on only after a person's word.
     pub fn waits_for_person(&self) -> bool {
         self.question().is_some() || self.listening().is_some()
+    }
+
+    /// Whether a session that one of the running calls began waits for a person.
+    pub fn helper_waits(&self) -> bool {
+        let waits =
+            |pending: &Pending| pending.helper_waits && matches!(pending.stage, Stage::Running(_));
+        self.calls().iter().any(waits)
     }
 
     /// What happens by itself if nothing else does, and when: a question expires or is

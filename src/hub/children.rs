@@ -43,16 +43,17 @@ impl Hub {
         children.are_begun_by(Box::new(begin));
     }
 
-    async fn child(self: Arc<Self>, wanted: Wanted) -> Ended {
+    async fn child(self: Arc<Self>, mut wanted: Wanted) -> Ended {
         let session = wanted.session.clone();
         let cancel = wanted.cancel.clone();
+        let waits = std::mem::replace(&mut wanted.waits, Box::new(|_| ()));
         let owner = wanted.parent.owner.clone();
         let mut seen = self.surface.observers.watch();
         let end = match self.begin_child(wanted).await {
             Err(error) => Err(error.to_string()),
             Ok(Some(end)) => Ok(end),
             Ok(None) => tokio::select! {
-                end = self.follow(&session, &owner, &mut seen) => end,
+                end = self.follow(&session, &owner, &mut seen, &*waits) => end,
                 () = cancel.cancelled() => self.stop_child(&session, &owner, &mut seen).await,
             },
         };
@@ -155,12 +156,19 @@ impl Hub {
         session: &str,
         owner: &str,
         seen: &mut UnboundedReceiver<Seen>,
+        waits: &(dyn Fn(bool) + Send + Sync),
     ) -> Result<End, String> {
         let seconds = self.surface.policy.limits.helper_silence_seconds;
+        // One that is gone on with may have asked long ago.
+        waits(
+            self.peek(session)
+                .is_ok_and(|state| state.waits_for_person()),
+        );
         loop {
             match tokio::time::timeout(Duration::from_secs(seconds), next(session, seen)).await {
-                Ok(Ok(None)) => {}
-                Ok(Ok(Some(end))) => return Ok(end),
+                Ok(Ok(Line::Other)) => {}
+                Ok(Ok(Line::Waits(does))) => waits(does),
+                Ok(Ok(Line::End(end))) => return Ok(end),
                 Ok(Err(why)) => return Err(why),
                 Err(_) => {
                     let state = self.peek(session).map_err(|error| error.to_string())?;
@@ -242,14 +250,22 @@ impl Hub {
 /// Waits for the end of a session's turn.
 async fn turn_end(session: &str, seen: &mut UnboundedReceiver<Seen>) -> Result<End, String> {
     loop {
-        if let Some(end) = next(session, seen).await? {
+        if let Line::End(end) = next(session, seen).await? {
             return Ok(end);
         }
     }
 }
 
-/// Waits for the next line of a session; its end, where the line is that.
-async fn next(session: &str, seen: &mut UnboundedReceiver<Seen>) -> Result<Option<End>, String> {
+/// What a line of a session says here.
+enum Line {
+    End(End),
+    /// Whether it waits for a person from here on.
+    Waits(bool),
+    Other,
+}
+
+/// Waits for the next line of a session.
+async fn next(session: &str, seen: &mut UnboundedReceiver<Seen>) -> Result<Line, String> {
     loop {
         match seen.recv().await {
             Some(Seen::Recorded {
@@ -258,8 +274,13 @@ async fn next(session: &str, seen: &mut UnboundedReceiver<Seen>) -> Result<Optio
                 ..
             }) if of == session => {
                 return Ok(match &record.event {
-                    Event::TurnEnded { reason, text } => Some((*reason, text.clone())),
-                    _ => None,
+                    Event::TurnEnded { reason, text } => Line::End((*reason, text.clone())),
+                    Event::ApprovalAsked { .. } => Line::Waits(true),
+                    Event::ApprovalGiven { .. }
+                    | Event::ApprovalRefused { .. }
+                    | Event::ApprovalExpired { .. }
+                    | Event::Cancelled { .. } => Line::Waits(false),
+                    _ => Line::Other,
                 });
             }
             Some(Seen::Stopped { session: of, why }) if of == session => return Err(why),

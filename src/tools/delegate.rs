@@ -5,16 +5,18 @@ use super::repository::Git;
 use super::{Action, Helpers, Reach, RunFuture, Tool, args, schema_of};
 use crate::agent::brief::without_tag;
 use crate::agent::children;
-use crate::agent::event::{Call, EffectClass, EndReason, Outcome, Status};
+use crate::agent::event::{Call, CallId, EffectClass, EndReason, Outcome, Status, WorkspaceRef};
 use crate::agent::texts::fill;
 use crate::agent::worktrees::branch;
 use crate::gate::{Approved, Touch};
-use crate::world::children::{Ended, Place, Wanted};
+use crate::world::children::{Ended, Place, Wanted, waits_of};
+use crate::world::process::Exit;
 use crate::world::workspace::digest_of;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 const OBJECTIVE: &str = include_str!("../../prompts/delegate.md");
@@ -84,6 +86,7 @@ async fn hand_on(
 ) -> Result<Outcome, String> {
     let id = call.get().id.clone();
     let elsewhere = call.workspace().ok().cloned();
+    let there = elsewhere.clone();
     let approved = call.typed::<Args>()?;
     let Args {
         objective,
@@ -132,9 +135,13 @@ async fn hand_on(
             role,
             share: helpers.share,
             cancel: helpers.host.cancel.clone(),
+            waits: waits_of(&helpers.waits, &id),
         })
         .await;
-    let commits = commits(&git, &own).await;
+    let commits = match &there {
+        None => commits(&git, &own).await,
+        Some(there) => commits_in(there, reach, &id, &own).await,
+    };
     Ok(told(&ended, &commits))
 }
 
@@ -170,6 +177,25 @@ async fn commits(git: &Git<'_>, branch: &str) -> String {
         Ok(commits) => format!(
             "\nIts branch {branch} has these commits; `git merge {branch}` takes them:\n{commits}"
         ),
+    }
+}
+
+/// The same of another workspace, where nothing is merged from here.
+async fn commits_in(there: &WorkspaceRef, reach: &Reach, call: &CallId, branch: &str) -> String {
+    let root = Path::new(&there.path);
+    let new = format!("HEAD..refs/heads/{branch}");
+    let args = ["log", "--oneline", "--no-decorate", "-n20", &new];
+    let processes = reach.processes.at(root);
+    let listed = processes.git(call, root, &args, None).await;
+    let name = &there.name;
+    match (&listed.exit, listed.stdout.text().trim()) {
+        (Exit::Code(0), "") => format!(
+            "\nIts branch {branch} of the workspace {name} has no commits that are not there."
+        ),
+        (Exit::Code(0), commits) => format!(
+            "\nIts branch {branch} of the workspace {name} has these commits; there, `git merge {branch}` takes them:\n{commits}"
+        ),
+        _ => String::new(),
     }
 }
 

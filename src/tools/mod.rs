@@ -12,6 +12,7 @@ use crate::agent::roles::Role;
 use crate::gate::{Approved, Touch};
 use crate::outline;
 use crate::schedule::wish::Wish;
+use crate::world::Waits;
 use crate::world::inquiries::{Asker, Inquiries};
 use crate::world::mcp::Servers;
 use crate::world::outputs::Outputs;
@@ -328,6 +329,8 @@ pub struct Helpers {
     pub checkout: WorkspaceRef,
     pub share: Share,
     pub host: Host,
+    /// Says whether what a call began waits for a person.
+    pub waits: Waits,
 }
 
 impl Helpers {
@@ -337,6 +340,7 @@ impl Helpers {
             role: self.role.as_deref(),
             share: self.share,
             host: self.host.clone(),
+            waits: self.waits.clone(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What a call wants of a session that it begins, and what comes of it. The hub begins it: this is how a call reaches the hub.
 
+use super::Waits;
 use crate::agent::children::Share;
-use crate::agent::event::{EndReason, Opening, WorkspaceRef};
+use crate::agent::event::{CallId, EndReason, Opening, WorkspaceRef};
 use crate::agent::money::Spend;
 use crate::agent::roles::Role;
 use std::future::Future;
@@ -22,6 +23,14 @@ pub struct Wanted {
     pub role: Role,
     pub share: Share,
     pub cancel: CancellationToken,
+    /// Is told whether it waits for a person.
+    pub waits: Box<dyn Fn(bool) + Send + Sync>,
+}
+
+/// What is said of the session that a call begins.
+pub fn waits_of(waits: &Waits, call: &CallId) -> Box<dyn Fn(bool) + Send + Sync> {
+    let (waits, call) = (waits.clone(), call.clone());
+    Box::new(move |does| waits(&call, does))
 }
 
 /// Where it works.

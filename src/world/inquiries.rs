@@ -2,7 +2,8 @@
 //!
 //! Whether a program of others may be asked, the gate said before. An answer is data: it comes back within an element.
 
-use super::children::{Children, Ended, Place, Wanted};
+use super::Waits;
+use super::children::{Children, Ended, Place, Wanted, waits_of};
 use super::clean_room::CleanRoom;
 use super::clock;
 use super::process::{Exit, Finished};
@@ -54,6 +55,8 @@ pub struct Asker<'a> {
     pub role: Option<&'a Role>,
     pub share: Share,
     pub host: Host,
+    /// Says whether what a call began waits for a person.
+    pub waits: Waits,
 }
 
 impl Inquiries {
@@ -197,6 +200,7 @@ impl Inquiries {
                 seconds_max: asker.share.seconds_max.min(asker.host.bounds.seconds_max),
                 ..asker.share
             },
+            waits: waits_of(&asker.waits, question.call),
             cancel: asker.host.cancel,
         };
         let ended = self.children.begin(wanted).await;

@@ -189,7 +189,12 @@ pub struct Scene {
     /// Ends what runs, when the person says stop.
     pub cancel: CancellationToken,
     pub show: Arc<dyn Fn(Delta) + Send + Sync>,
+    /// Says whether a session that a call began waits for a person.
+    pub waits: Waits,
 }
+
+/// Of a call: whether what it began waits for a person.
+pub type Waits = Arc<dyn Fn(&CallId, bool) + Send + Sync>;
 
 /// What a session acts on: the [`World`], or a simulated one that tests can end at any point.
 pub trait Outside: Send + Sync {
@@ -449,6 +454,7 @@ impl World {
                 bounds: self.answers,
                 cancel: scene.cancel.clone(),
             },
+            waits: scene.waits.clone(),
         }
     }
 

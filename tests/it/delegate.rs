@@ -190,9 +190,16 @@ async fn a_helpers_question_has_its_name_and_is_the_only_thing_that_it_says() {
         (count(&parent, refused), count(&children[0], refused)),
         (0, 1)
     );
-    // And nothing else is said by it.
-    let sends = |event: &Event| matches!(event, Event::SendStarted { .. });
-    assert_eq!(count(&children[0], sends), 1);
+    // What became of the question is said likewise, and nothing else is.
+    let said = children[0].iter().filter_map(|record| match &record.event {
+        Event::SendStarted { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    let said: Vec<&str> = said.collect();
+    assert!(
+        said.len() == 2 && said[1].contains("helper 1.1") && said[1].contains("Denied"),
+        "{said:?}"
+    );
 }
 
 /// By words, and by the code: from the chat that it never was told by name.
@@ -221,10 +228,16 @@ async fn answers_in_the_chat_reach_the_helper_that_asked() {
     let first = served.hears().await.text;
     assert!(first.contains("helper 1.1"), "{first}");
     served.says("wamid.2", "yes").await;
+    let taken = served.hears().await.text;
+    assert!(
+        taken.contains("helper 1.1") && taken.contains("Approved"),
+        "{taken}"
+    );
     let second = served.hears().await.text;
     let code = second.split("/approve ").nth(1).expect("a code");
     let code = code.split(',').next().expect("a code");
     served.says("wamid.3", &format!("/approve {code}")).await;
+    assert!(served.hears().await.text.contains("Approved"));
     assert_eq!(served.hears().await.text, "Done.");
     let (_, children) = family(&served.program);
     let given = |event: &Event| matches!(event, Event::ApprovalGiven { .. });
@@ -440,4 +453,190 @@ async fn a_helper_that_makes_no_progress_is_ended_with_a_report_of_what_it_had()
     }
     let ends = |event: &Event| matches!(event, Event::TurnEnded { .. });
     assert_eq!(count(&children[0], ends), 1);
+}
+
+/// A helper whose first command asks.
+fn asks(request: &Value) -> Next {
+    let (messages, part) = messages(request);
+    let append = json!({"command": "echo one >> a.txt"});
+    match (part.as_deref(), results(messages)) {
+        (None, 0) => delegates(&["a"]),
+        (Some(_), 0) => calls("run_command", append),
+        (Some(_), _) => says("I wrote it."),
+        (None, _) => says("Done."),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_for_which_a_helper_waits_for_the_person_is_nobodys() {
+    let model = FakeModel::deciding(asks).await;
+    let mut served = Served::new(&model).await;
+    let limits = "together_ms = 0\nturn_seconds_max = 8\n";
+    served.program.config("limits.toml", limits);
+    served.begin().await;
+    served.says("wamid.1", "do it").await;
+    assert!(served.hears().await.text.contains("helper 1.1"));
+    // Longer than the whole turn may take.
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    served.says("wamid.2", "yes").await;
+    assert!(served.hears().await.text.contains("Approved"));
+    assert_eq!(served.hears().await.text, "Done.");
+    let (parent, children) = family(&served.program);
+    let limits = |event: &Event| matches!(event, Event::LimitReached { .. });
+    assert_eq!(
+        (count(&parent, limits), count(&children[0], limits)),
+        (0, 0)
+    );
+    let waits: Vec<bool> = parent
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::HelperWaits { waits, .. } => Some(*waits),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(waits, [true, false]);
+}
+
+/// The question of the helper is open when the server dies; its answer reaches the helper in the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_that_waits_is_waited_for_after_a_kill_as_well() {
+    let model = FakeModel::deciding(asks).await;
+    let mut served = Served::new(&model).await;
+    let limits = "together_ms = 0\nturn_seconds_max = 8\n";
+    served.program.config("limits.toml", limits);
+    served.begin().await;
+    served.says("wamid.1", "do it").await;
+    assert!(served.hears().await.text.contains("helper 1.1"));
+    served.signal(nix::sys::signal::Signal::SIGKILL);
+    served.ended().await;
+    served.begin().await;
+    assert!(served.hears().await.text.contains("interrupted"));
+    served.says("wamid.2", "/agent-resume").await;
+    assert!(served.hears().await.text.contains("Going on"));
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    served.says("wamid.3", "yes").await;
+    let taken = served.hears().await.text;
+    assert!(taken.contains("Approved"), "{taken}");
+    assert_eq!(served.hears().await.text, "Done.");
+    let (parent, children) = family(&served.program);
+    assert_eq!((children.len(), outcomes(&parent).len()), (1, 1));
+    let text = outcomes(&children[0]);
+    assert_eq!((text.len(), text[0].status), (1, Status::Done), "{text:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fifth_helper_waits_until_one_of_four_is_there() {
+    let parts = ["a", "b", "c", "d", "e"];
+    let model = FakeModel::deciding(move |request| {
+        let (messages, part) = messages(request);
+        match (part.as_deref(), results(messages)) {
+            (None, 0) => delegates(&parts),
+            (Some(part), _) => says(&format!("Part {part} is there.")),
+            (None, _) => says("Done."),
+        }
+    })
+    .await;
+    let program = Program::new(&model.base_url);
+    let run = run(&program, &["run", "do it", "--yes"]).await;
+    assert_eq!((run.code, run.out.as_str()), (0, "Done.\n"), "{}", run.err);
+    let (parent, children) = family(&program);
+    assert_eq!(children.len(), parts.len());
+    let done = |one: &Outcome| one.status == Status::Done;
+    assert_eq!(outcomes(&parent).iter().filter(|one| done(one)).count(), 5);
+    let (mut running, mut most) = (0_i32, 0);
+    let mut first_end = None;
+    let mut starts = 0;
+    for record in &parent {
+        match &record.event {
+            Event::ToolStarted { .. } => (running, starts) = (running + 1, starts + 1),
+            Event::ToolFinished { .. } => {
+                first_end = first_end.or(Some(starts));
+                running -= 1;
+            }
+            _ => {}
+        }
+        most = most.max(running);
+    }
+    assert_eq!((most, first_end), (4, Some(4)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_works_in_the_workspace_that_is_named_for_it() {
+    let model = FakeModel::deciding(|request| {
+        let (messages, part) = messages(request);
+        let elsewhere = |name: &str| json!({"objective": "Do part a.", "workspace": name});
+        match (part.as_deref(), results(messages)) {
+            (None, 0) => calls("delegate", elsewhere("nowhere")),
+            (None, 1) => calls("delegate", elsewhere("../shop")),
+            (None, 2) => calls("delegate", elsewhere("lib")),
+            (Some(part), 0) => writes(part),
+            (Some(part), 1) => commits(part),
+            (Some(_), _) => says("It is there."),
+            (None, _) => says("Done."),
+        }
+    })
+    .await;
+    let program = Program::new(&model.base_url);
+    let lib = program.projects().join("lib");
+    crate::support::make_repository(&lib);
+    let run = run(&program, &["run", "do it", "--yes"]).await;
+    assert_eq!(run.code, 0, "{}", run.err);
+    let (parent, children) = family(&program);
+    let told = outcomes(&parent);
+    assert_eq!(told.len(), 3);
+    for refused in &told[..2] {
+        assert_ne!(refused.status, Status::Done, "{}", refused.output);
+    }
+    assert_eq!(told[2].status, Status::Done, "{}", told[2].output);
+    assert_eq!(children.len(), 1);
+    let branch = format!("journeyman/{}", opening(&children[0]).session);
+    let log = git(&lib, &["log", "--oneline", &branch]);
+    assert_eq!(log.matches("feat: add a").count(), 1, "{log}");
+    assert!(git(&program.workspace(), &["branch", "--list", &branch]).is_empty());
+    assert!(!lib.join("a.txt").exists() && !program.workspace().join("a.txt").exists());
+    // Its commits are told although they are another repository's.
+    assert!(told[2].output.contains("feat: add a"), "{}", told[2].output);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn helpers_spend_from_the_purse_of_the_turn() {
+    let model = FakeModel::deciding(|request| {
+        let (messages, part) = messages(request);
+        match (part.as_deref(), results(messages)) {
+            (None, 0) => delegates(&["a", "b"]),
+            // Something else each time, so that nothing is a loop.
+            (Some(part), many) => writes(&format!("{part}{many}")),
+            (None, _) => says("Done."),
+        }
+    })
+    .await;
+    let program = Program::new(&model.base_url);
+    program.config(
+        "limits.toml",
+        "together_ms = 0\ntokens_max = 40000\nturn_cents_max = 100\nturn_seconds_max = 900\n",
+    );
+    program.config(
+        "models.toml",
+        "[[model]]\nnames = [\"test-model\"]\ncontext_tokens = 64_000\ninput_usd = 1.0\noutput_usd = 1.0\nchecked = \"for this test\"\n",
+    );
+    let run = run(&program, &["run", "do it", "--yes"]).await;
+    let (parent, children) = family(&program);
+    for child in &children {
+        let share = opening(child).child.as_ref().unwrap().share;
+        assert!((1..20_000).contains(&share.tokens_max), "{share:?}");
+        assert!((1..=50).contains(&share.cents_max), "{share:?}");
+        assert!((1..=900).contains(&share.seconds_max), "{share:?}");
+        let limit = |event: &Event| matches!(event, Event::LimitReached { limit, .. } if limit == "limit_tokens" || limit == "limit_rounds");
+        assert_eq!(count(child, limit), 1, "{}", run.err);
+    }
+    let told = outcomes(&parent);
+    assert!(
+        told.iter().all(|one| one.status == Status::Failed),
+        "{told:?}"
+    );
+    let spent: u64 = told
+        .iter()
+        .map(|one| one.spent.as_ref().expect("it cost").micros)
+        .sum();
+    assert!(spent > 0, "its price is known");
 }

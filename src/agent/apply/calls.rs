@@ -83,6 +83,16 @@ pub(super) fn await_kept(state: &mut State, id: &CallId) -> Result<(), Illegal> 
     Ok(())
 }
 
+/// What the call began waits for a person, or goes on.
+pub(super) fn helper_waits(state: &mut State, id: &CallId, waits: bool) -> Result<(), Illegal> {
+    let pending = pending(state, id)?;
+    let Stage::Running(_) = pending.stage else {
+        return illegal(format!("call {id} does not run, so nobody waits in it"));
+    };
+    pending.helper_waits = waits;
+    Ok(())
+}
+
 pub(super) fn finish(state: &mut State, id: &CallId, outcome: &Outcome) -> Result<(), Illegal> {
     let turn = turn(state)?;
     let Phase::Calls(calls) = &mut turn.phase else {

@@ -4,7 +4,7 @@ use super::asking;
 use super::calls::{finish_round, pending};
 use super::graphs;
 use super::mcp;
-use super::outbox::{notice, say, send_again};
+use super::outbox::{confirm, notice, say, send_again};
 use super::trust::begin_turn;
 use super::{Illegal, illegal, turn};
 use crate::agent::charter;
@@ -193,13 +193,13 @@ pub(super) fn approve(
     match always {
         Some(pattern) => {
             state.grants.push(pattern.clone());
-            notice(
+            confirm(
                 state,
                 "approved_always",
                 &[("code", code), ("pattern", &pattern.to_string())],
             );
         }
-        None => notice(state, "approved", &[("code", code)]),
+        None => confirm(state, "approved", &[("code", code)]),
     }
     Ok(())
 }
@@ -218,7 +218,7 @@ pub(super) fn refuse(
         false => refusal("the person refused", reason),
     };
     pending.stage = Stage::Finished(outcome);
-    notice(state, "denied", &[("code", code)]);
+    confirm(state, "denied", &[("code", code)]);
     finish_round(state);
     Ok(())
 }
@@ -230,7 +230,7 @@ pub(super) fn expire(state: &mut State, code: &str) -> Result<(), Illegal> {
         false => refusal("nobody answered the approval question in time", None),
     };
     pending.stage = Stage::Finished(outcome);
-    notice(state, "expired", &[("code", code)]);
+    confirm(state, "expired", &[("code", code)]);
     finish_round(state);
     Ok(())
 }

@@ -27,9 +27,19 @@ pub(super) fn ask(state: &mut State, text: String, code: &str, always: bool) {
 }
 
 pub(super) fn say(state: &mut State, kind: OutgoingKind, text: String) {
-    let Some(text) = children::said(state, kind, text) else {
-        return;
-    };
+    if let Some(text) = children::said(state, kind, text) {
+        put(state, kind, text);
+    }
+}
+
+/// That a person's word was taken, or came too late: whoever asked says it.
+pub(super) fn confirm(state: &mut State, name: &str, values: &[(&str, &str)]) {
+    let text = state.texts.say(name, values);
+    let text = children::confirmed(state, text);
+    put(state, OutgoingKind::Notice, text);
+}
+
+fn put(state: &mut State, kind: OutgoingKind, text: String) {
     state.sends += 1;
     state.outbox.push_back(Outgoing {
         send: state.sends,

@@ -24,6 +24,7 @@ use journeyman::agent::worktrees::{Made, Tree};
 use journeyman::definitions::Origin;
 use journeyman::gate::GatePolicy;
 use journeyman::plan::{Graph, Task};
+use journeyman::subagent::answer;
 use journeyman::world::workspace::Workspace;
 use journeyman::world::{Looked, Outside, Performance, Scene, clock};
 use looks::{COMMITS, patched};
@@ -66,6 +67,8 @@ struct Truth {
     remote: Option<String>,
     /// Calls whose mark a pull request bears.
     pulls: Vec<CallId>,
+    /// Children, by the call that began them and what it wanted of them.
+    children: BTreeSet<(CallId, String)>,
     /// Commands that a keeper has, and whether they ended.
     kept: BTreeMap<CallId, bool>,
     /// How often the machine was started.
@@ -446,6 +449,9 @@ impl Reality {
             self.ends(call);
         } else {
             let name = self.happen(call, scene, &alive)?;
+            if call.tool == "delegate" && !self.waits(call, scene, &alive).await {
+                return None;
+            }
             self.spend(call, approval);
             self.count(call, name, class);
         }
@@ -461,6 +467,7 @@ impl Reality {
             return None;
         }
         let output = match self.script.window {
+            _ if call.tool == "ask_sources" => answer::told("journeyman", "It is so.").output,
             Some(_) if class == EffectClass::Pure => "one more line of it\n".repeat(110),
             _ => "output".into(),
         };
@@ -578,8 +585,29 @@ impl Reality {
                 self.truth().pulls.push(call.id.clone());
                 Some("pull request".into())
             }
+            // It is found again by the call and the objective: made once, however often it is wanted.
+            "delegate" => {
+                let truth = &mut *self.truth();
+                if truth.children.insert((call.id.clone(), text("objective"))) {
+                    let child = format!("child: {}", text("objective"));
+                    *truth.effects.entry(child).or_default() += 1;
+                }
+                Some("delegate".into())
+            }
             other => Some(other.to_owned()),
         }
+    }
+
+    /// The child of a call asks the person, who answers it; `false` where the process dies meanwhile.
+    async fn waits(&self, call: &Call, scene: &Scene, alive: &impl Fn(&str) -> bool) -> bool {
+        for waits in [true, false] {
+            (scene.waits)(&call.id, waits);
+            tokio::task::yield_now().await;
+            if !alive("within") {
+                return false;
+            }
+        }
+        true
     }
 
     /// Whether the channel waits for the person to write: the first time, and then the person does.

@@ -484,4 +484,30 @@ pub static SCRIPTS: &[Script] = &[
         kept: true,
         ..BASE
     },
+    Script {
+        name: "delegate",
+        model: &[
+            calls(&[
+                ("delegate", r#"{"objective":"Do part a."}"#),
+                ("delegate", r#"{"objective":"Do part b."}"#),
+            ]),
+            calls(&[COMMIT]),
+            says("Both parts are there."),
+        ],
+        effects: &[
+            ("child: Do part a.", 1),
+            ("child: Do part b.", 1),
+            ("feat: the job", 1),
+        ],
+        ending: "Both parts are there.",
+        ..BASE
+    },
+    Script {
+        name: "ask",
+        model: &[says("Hello.")],
+        after: &["/ask src -- why?"],
+        ending: "It is so.",
+        pairs: true,
+        ..BASE
+    },
 ];

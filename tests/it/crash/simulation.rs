@@ -605,6 +605,7 @@ survives_pairs! {
     long_a_question_survives_every_pair: "question",
     long_a_worktree_survives_every_pair: "own-worktree",
     long_a_plan_survives_every_pair: "plan",
+    long_a_question_about_sources_survives_every_pair: "ask",
 }
 
 macro_rules! survives {
@@ -657,4 +658,6 @@ survives! {
     an_objective_in_pieces_survives_every_death: "pieces",
     a_plan_survives_every_death: "plan",
     a_plan_with_a_kept_command_survives_every_death: "plan-kept",
+    two_helpers_survive_every_death: "delegate",
+    a_question_about_sources_survives_every_death: "ask",
 }

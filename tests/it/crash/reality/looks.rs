@@ -6,7 +6,8 @@ use journeyman::agent::event::{
 };
 use journeyman::agent::step::Look;
 use journeyman::gate::{
-    self, Destination, Facts, GatePolicy, PathFact, Place, ProgramFact, Project, PushPlan, Touch,
+    self, Answerer, Destination, Facts, GatePolicy, PathFact, Place, ProgramFact, Project,
+    PushPlan, Touch,
 };
 use journeyman::world::projects;
 use serde_json::Value;
@@ -196,6 +197,12 @@ impl Reality {
             github: wants
                 .github
                 .then(|| Destination::Known(Box::new(project()))),
+            answerer: wants.sources.map(|_| {
+                Destination::Known(Box::new(Answerer {
+                    agent: "journeyman".into(),
+                    argv: Vec::new(),
+                }))
+            }),
             ..Facts::default()
         }
     }
