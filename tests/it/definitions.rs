@@ -375,3 +375,25 @@ fn what_trust_lets_in_is_named_and_what_runs_is_asked_about_again() {
     write(root(&bench), ".github/commands/more.command.md", "!`pwd`");
     assert!(may_run().is_err(), "what came is not what was shown");
 }
+
+/// Hidden characters are taken out before a text is expanded: they must not keep a command from those that are shown.
+#[test]
+fn what_hidden_characters_keep_apart_is_asked_about_too() {
+    let bench = bench();
+    let trust = &bench.reach.trust;
+    let survey = || trust.survey(&bench.reach.workspace);
+    let may_run = || trust.may_run_inline(&bench.reach.workspace);
+    let path = ".claude/commands/status.md";
+    write(root(&bench), path, "Now: !\u{200b}`git sta\u{2060}tus`");
+    let texts = crate::support::texts();
+    let texts = texts.speaking(journeyman::agent::language::Language::English);
+    let told = journeyman::agent::wording::trust_items(texts, &survey());
+    assert!(
+        told.contains("status.md runs, when it is loaded: git status;"),
+        "{told}"
+    );
+    grant(&bench);
+    assert!(may_run().is_ok());
+    write(root(&bench), path, "Now: !\u{200b}`cat notes.txt`");
+    assert!(may_run().is_err(), "it is another command now");
+}

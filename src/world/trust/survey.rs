@@ -111,7 +111,8 @@ impl Trust {
                     Kind::Command => self.shelf.text(workspace, &one.path).unwrap_or_default(),
                     Kind::Skill | Kind::Agent | Kind::Instructions => String::new(),
                 };
-                let commands = executable::inline_commands(&text);
+                // As it is expanded: what nobody sees is no part of it, and must not hide a command here either.
+                let commands = executable::inline_commands(&hidden::removed(&text).0);
                 if !commands.is_empty() {
                     inline.commands.push((one.path.clone(), commands));
                 }
