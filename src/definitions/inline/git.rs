@@ -186,7 +186,9 @@ fn may_value(flag: &str, value: &str) -> bool {
 
 fn is_quiet(format: &str) -> bool {
     let lower = format.to_ascii_lowercase();
-    !format.contains("%G")
+    // Between the sign and the letter may stand what git does with the blanks and lines before it.
+    let asks = ["%G", "%-G", "%+G", "% G"];
+    !asks.iter().any(|sign| format.contains(sign))
         && !["signature", "describe"]
             .iter()
             .any(|word| lower.contains(word))
@@ -318,6 +320,9 @@ mod tests {
             "git difftool -x sh",
             "git log --show-signature",
             "git log --format=%G?",
+            "git log --format=%-G?",
+            "git log --format=%+GS",
+            "git log '--format=% GK'",
             "git log --pretty=mine",
             "git log -L1,2:f",
             "git log --output=f",
