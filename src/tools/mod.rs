@@ -205,7 +205,7 @@ pub struct Kit {
     pub workspaces: bool,
     /// Schedules: where some can be made.
     pub schedules: bool,
-    /// Commands that somebody wrote down, for models too.
+    /// Commands that somebody wrote down, for models too: from when there are some.
     pub commands: bool,
     /// Skills: where there are some.
     pub skills: bool,

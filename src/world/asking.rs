@@ -14,6 +14,7 @@ use crate::world::workspace::Workspace;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 /// The tools as the model sees them: made with the first request that offers them, the same bytes with every later one.
@@ -151,6 +152,7 @@ impl World {
             None => Kit::default(),
         };
         Kit {
+            commands: self.has_had_commands(scene),
             write: wanted.write,
             skills: wanted.skills,
             schedules: scene.can_schedule,
@@ -179,7 +181,6 @@ impl World {
         Kit {
             github,
             workspaces,
-            commands: self.has_commands(home),
             sources: self.inquiries.has_sources(),
             helpers: projects.is_some(),
             ..Kit::default()
@@ -202,6 +203,20 @@ fn with_theirs(ours: &RawValue, wanted: &Toolset) -> Box<RawValue> {
 }
 
 impl World {
+    /// Whether the session ever saw commands that a model may load. The first one may be written, or be trusted, while it
+    /// works: then the tools grow once.
+    fn has_had_commands(&self, scene: &Scene) -> bool {
+        let Some(home) = &scene.home else {
+            return false;
+        };
+        let known = &home.notes().commands;
+        if !known.load(Ordering::Relaxed) {
+            let here = scene.workspace.as_ref().unwrap_or(home);
+            known.store(self.has_commands(here), Ordering::Relaxed);
+        }
+        known.load(Ordering::Relaxed)
+    }
+
     /// Whether somebody wrote commands down that a model may load; what comes with the program is for people.
     fn has_commands(&self, home: &Workspace) -> bool {
         let registry = self.trust.definitions(home);

@@ -6,6 +6,7 @@
 
 use crate::tools::Kit;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::OnceCell;
 
@@ -15,6 +16,8 @@ pub struct Notes {
     inner: Mutex<Inner>,
     /// Which tools a session that starts here may need, besides those that all have, once somebody asked.
     pub kit: OnceCell<Kit>,
+    /// Whether commands were ever seen that a model may load. What was offered once, stays.
+    pub commands: AtomicBool,
 }
 
 #[derive(Debug, Default)]

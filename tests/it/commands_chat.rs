@@ -1,9 +1,13 @@
 //! Commands that are written in files, called in a chat, by a schedule and by the model.
 
-use crate::support::{OWNER, Rig, call, calls, run_command, says};
+use crate::definitions::write as write_below;
+use crate::fake_model::{self, FakeModel};
+use crate::program::Program;
+use crate::support::{OWNER, Rig, call, calls, run_command, says, words};
 use journeyman::agent::event::{Event, Inbound, Loaded, OutgoingKind, Via};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
+use std::sync::{Arc, OnceLock};
 
 const REVIEW: &str = "---\ndescription: Reviews a change\nargument-hint: \"[what]\"\n---\nReview $0.\n@notes.txt\n!`git branch`";
 
@@ -236,4 +240,59 @@ async fn the_model_loads_what_is_not_kept_from_it() {
             && !seen.contains(", secret"),
         "{seen}"
     );
+}
+
+/// Names of the tools that a request offers.
+fn offered(request: &Value) -> Vec<&str> {
+    let tools = request["tools"].as_array().into_iter().flatten();
+    tools
+        .filter_map(|tool| tool["function"]["name"].as_str())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_command_that_is_written_or_trusted_during_a_session_can_be_loaded() {
+    let place: Arc<OnceLock<Program>> = Arc::default();
+    let seen = place.clone();
+    let model = FakeModel::deciding(move |request| {
+        let program = seen.get().expect("the program");
+        let messages = request["messages"].as_array().expect("messages").len();
+        let has = offered(request).contains(&"load_command");
+        match (messages, has) {
+            (2, _) => {
+                write_below(
+                    &program.workspace(),
+                    ".claude/commands/late.md",
+                    "Late text.",
+                );
+                fake_model::calls("list_files", json!({"path": "."}))
+            }
+            // Written, and not trusted.
+            (4, _) => {
+                let mut trust = program.command(&["trust"]);
+                assert!(trust.as_std_mut().status().expect("it runs").success());
+                fake_model::calls("list_files", json!({"path": "."}))
+            }
+            (6, true) => fake_model::calls("load_command", json!({"name": "late"})),
+            (8, true) => {
+                fs::remove_dir_all(program.workspace().join(".claude")).expect("removed");
+                fake_model::calls("list_files", json!({"path": "."}))
+            }
+            (10, true) => fake_model::says("Followed."),
+            _ => fake_model::says("There is no tool for it."),
+        }
+    })
+    .await;
+    let program = Program::new(&model.base_url);
+    assert!(place.set(program).is_ok());
+    let program = place.get().expect("it");
+    let run = program.run(&["run", "use the late command"]).await;
+    assert_eq!(words(run.out.trim()), "Followed.", "{}", run.err);
+    let requests = model.requests();
+    let tools: Vec<_> = requests.iter().map(offered).collect();
+    assert_eq!(tools[0], tools[1]);
+    // One more, and then no change: it stays when the command goes.
+    assert_eq!(tools[2].len(), tools[1].len() + 1);
+    assert!(tools[2..].iter().all(|these| *these == tools[2]));
+    assert!(requests[3]["messages"].to_string().contains("Late text."));
 }
