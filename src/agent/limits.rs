@@ -5,7 +5,7 @@ use crate::agent::event::{Event, Timestamp};
 use crate::agent::money;
 use crate::agent::state::{Phase, State, Stop, Turn};
 use crate::agent::step::Policy;
-use crate::definitions::Bounds;
+use crate::definitions::{Bounds, TextBounds};
 use crate::outline;
 use crate::plan;
 use crate::schedule::wish::Terms;
@@ -151,6 +151,16 @@ pub struct Limits {
     pub definition_bytes_max: u64,
     /// Folders below a place of definitions.
     pub definition_folders_max: usize,
+    /// Characters of a written command's text that a chat's model reads.
+    pub written_chars_max: usize,
+    /// Files that one text includes.
+    pub written_files_max: usize,
+    /// One of them, in bytes.
+    pub written_file_bytes_max: u64,
+    /// Commands that run in one text.
+    pub written_commands_max: usize,
+    /// Characters of what one of them prints.
+    pub written_output_chars_max: usize,
     /// Tasks of one plan.
     pub plan_tasks_max: usize,
     /// Answers of the model for the same question while a plan is drafted.
@@ -172,6 +182,13 @@ impl Limits {
             count_max: self.definitions_max,
             bytes_max: self.definition_bytes_max,
             depth_max: self.definition_folders_max,
+            texts: TextBounds {
+                chars_max: self.written_chars_max,
+                files_max: self.written_files_max,
+                file_bytes_max: self.written_file_bytes_max,
+                commands_max: self.written_commands_max,
+                output_chars_max: self.written_output_chars_max,
+            },
         }
     }
 

@@ -5,7 +5,7 @@ use super::template::is_markdown;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Longer texts are cut, and say so.
+/// Longer texts are cut, and say so. Fixed, so that what `commands load` prints is bounded for whoever reads it.
 pub const CONTENT_CHARS_MAX: usize = 200_000;
 /// Roughly: a token of English or of code.
 const BYTES_A_TOKEN: usize = 4;

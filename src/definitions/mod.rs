@@ -68,4 +68,20 @@ pub struct Bounds {
     pub bytes_max: u64,
     /// Folders below a place.
     pub depth_max: usize,
+    pub texts: TextBounds,
+}
+
+/// What the text of one command may bring in.
+#[derive(Debug, Clone, Copy)]
+pub struct TextBounds {
+    /// Characters of it that a chat's model reads.
+    pub chars_max: usize,
+    /// Files that it includes, each as often as it is.
+    pub files_max: usize,
+    /// One of them; a larger one is not included.
+    pub file_bytes_max: u64,
+    /// Commands that run; the others are refused.
+    pub commands_max: usize,
+    /// Characters of what one prints.
+    pub output_chars_max: usize,
 }

@@ -31,11 +31,6 @@ use files::{Files, Missing};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Commands of one text; the others are not run.
-const COMMANDS_MAX: usize = 16;
-/// Characters of an output that are kept.
-const OUTPUT_CHARS_MAX: usize = 30_000;
-
 /// What loading a command needs of the outside.
 pub struct Loader<'a> {
     pub trust: &'a Trust,
@@ -63,12 +58,14 @@ impl Loader<'_> {
         }
         let raw = trimmed(body);
         let pieces = template::read(raw, arguments, Count::of(&definition.path));
+        let bounds = self.trust.shelf.bounds.texts;
         let mut expansion = Expansion {
             loader: self,
             files: Files {
                 workspace: self.workspace,
                 masks: &self.trust.masks,
                 own: self.own,
+                bounds,
                 given: definition.origin == Origin::Workspace
                     || self.trust.is_given(self.workspace),
                 read: 0,
@@ -183,9 +180,10 @@ impl Expansion<'_> {
     }
 
     async fn command(&mut self, inline: Inline) {
+        let commands_max = self.files.bounds.commands_max;
         let done = match self.bash.len() {
-            n if n >= COMMANDS_MAX => Err(format!(
-                "{}: more than {COMMANDS_MAX} commands in one text",
+            n if n >= commands_max => Err(format!(
+                "{}: more than {commands_max} commands in one text",
                 inline::NOT_ALLOWED
             )),
             _ if inline.spoiled => Err(inline::spoiled()),
@@ -226,9 +224,7 @@ impl Expansion<'_> {
             Allowed::Pwd => workspace.root().display().to_string(),
             Allowed::Date { utc, format } => clock::written(utc, &format)?,
             Allowed::Cat(paths) => {
-                let texts = paths
-                    .iter()
-                    .map(|path| files::text(workspace, path, self.loader.own));
+                let texts = paths.iter().map(|path| self.files.text(path));
                 texts
                     .collect::<Result<String, Missing>>()
                     .map_err(refused)?
@@ -237,7 +233,7 @@ impl Expansion<'_> {
             Allowed::Git(args) => git::said(self.loader, &args).await?,
         };
         let output = trust.masks.apply(output.trim_end().to_owned());
-        Ok(cut(output, OUTPUT_CHARS_MAX).0)
+        Ok(cut(output, self.files.bounds.output_chars_max).0)
     }
 }
 

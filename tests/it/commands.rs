@@ -729,6 +729,38 @@ async fn what_is_on_the_list_runs_without_asking() {
         output(5)
     );
     assert_eq!(output(6), "* main");
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_text_brings_in_is_bounded_by_the_limits_file() {
+    let project = Project::new();
+    let limits = "written_files_max = 2\nwritten_file_bytes_max = 5\nwritten_commands_max = 2\nwritten_output_chars_max = 4\n";
+    project.0.config("limits.toml", limits);
+    project
+        .write("a.txt", "five.")
+        .write("b.txt", "longer than five");
+    let loaded = project
+        .command(
+            "many",
+            "@a.txt @b.txt @a.txt\n!`echo abcdefgh` !`cat b.txt` !`pwd`",
+        )
+        .load(&["many"])
+        .await;
+    let of = |kind: &str, at: usize| loaded["expansions"][kind][at].clone();
+    let error = |one: Value| one["error"].as_str().expect("an error").to_owned();
+    assert_eq!(of("files", 0)["content"], "five.");
+    assert_eq!(error(of("files", 1)), "b.txt is larger than 5 bytes");
+    assert_eq!(error(of("files", 2)), "more than 2 files in one text");
+    let output = of("bash", 0)["output"].as_str().expect("output").to_owned();
+    assert!(
+        output.starts_with("abcd") && !output.contains("abcde"),
+        "{output}"
+    );
+    assert_eq!(error(of("bash", 1)), "b.txt is larger than 5 bytes");
+    assert_eq!(
+        error(of("bash", 2)),
+        "not allowed: more than 2 commands in one text"
+    );
+}
+
     assert!(output(7).ends_with("feat: begin"), "{}", output(7));
 }
 

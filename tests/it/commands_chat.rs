@@ -192,6 +192,31 @@ async fn a_schedule_can_call_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_text_is_cut_where_one_sees_it() {
     let mut rig = rig(&[says("Fine.")], &[("long", &"word ".repeat(20_000))]).await;
+    let text = loaded(&mut rig).await;
+    assert!(
+        text.chars().count() < 41_000 && text.ends_with("characters]"),
+        "{}",
+        text.len()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_long_a_text_may_be_the_limits_say() {
+    let mut rig = Rig::with(&[says("Fine.")], |settings| {
+        settings.limits.written_chars_max = 1_000;
+    });
+    write(&rig, "long", &"word ".repeat(20_000));
+    trust(&mut rig).await;
+    let text = loaded(&mut rig).await;
+    assert!(
+        (1_000..1_100).contains(&text.chars().count()),
+        "{}",
+        text.len()
+    );
+}
+
+/// The text of the command `long`, as the model gets it.
+async fn loaded(rig: &mut Rig) -> String {
     rig.say("/long").await;
     rig.answer().await;
     let texts = rig
@@ -204,12 +229,7 @@ async fn a_long_text_is_cut_where_one_sees_it() {
             } => Some(text),
             _ => None,
         });
-    let text = texts.expect("its text");
-    assert!(
-        text.chars().count() < 41_000 && text.ends_with("characters]"),
-        "{}",
-        text.len()
-    );
+    texts.expect("its text")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,8 +13,7 @@ use crate::world::workspace::Workspace;
 use crate::world::{Scene, World};
 use serde_json::Value;
 
-/// Of a text that a model gets.
-pub const TEXT_CHARS_MAX: usize = 40_000;
+/// Lines of the list; the rest is counted. Fixed, as these two are: it is one message of a chat.
 const LISTED_MAX: usize = 30;
 const ABOUT_CHARS_MAX: usize = 100;
 const NEAREST_MAX: usize = 3;
@@ -101,10 +100,11 @@ impl World {
     /// Its text, with what it lays down for a turn. Where an agent is to act that nobody can be sure of, nothing begins.
     fn text(&self, place: &Workspace, loaded: loading::Loaded) -> Loaded {
         let command = loaded.command;
+        let chars_max = self.trust.shelf.bounds.texts.chars_max;
         match self.charter(place, &command) {
             Ok(charter) => Loaded::Text {
                 path: command.path,
-                text: cut(command.content, TEXT_CHARS_MAX).0,
+                text: cut(command.content, chars_max).0,
                 charter: (!charter.is_empty()).then(|| Box::new(charter)),
             },
             Err(why) => Loaded::Failed { why },

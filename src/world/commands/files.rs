@@ -1,6 +1,7 @@
 //! Files of the project, for a text: opened beneath the workspace, looked at by what was opened, never a secret.
 
 use crate::agent::mask::Masks;
+use crate::definitions::TextBounds;
 use crate::definitions::loading::FileExpansion;
 use crate::definitions::template::Reference;
 use crate::tools::is_secret;
@@ -9,11 +10,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::PathBuf;
 
-/// The largest file that is included.
-const FILE_BYTES_MAX: u64 = 256 * 1024;
-/// Files that one text includes, each as often as it is.
-const FILES_MAX: usize = 64;
-/// Files within files.
+/// Files within files. Fixed: what a text means must not depend on whose settings it is loaded with.
 const DEPTH_MAX: usize = 5;
 /// Why nothing of the workspace is shown.
 pub const NOT_GIVEN: &str = "not allowed: the workspace is not trusted (/trust)";
@@ -23,6 +20,7 @@ pub struct Files<'a> {
     pub workspace: &'a Workspace,
     pub masks: &'a Masks,
     pub own: &'a [PathBuf],
+    pub bounds: TextBounds,
     /// Whether the workspace is trusted.
     pub given: bool,
     /// How many were read.
@@ -56,8 +54,9 @@ impl Files<'_> {
                 "the workspace is not trusted (/trust)".into(),
             ));
         }
-        if self.read >= FILES_MAX {
-            let why = format!("more than {FILES_MAX} files in one text");
+        let files_max = self.bounds.files_max;
+        if self.read >= files_max {
+            let why = format!("more than {files_max} files in one text");
             return Err(Missing::Unfit(why));
         }
         let found = located(self.workspace, &to.path, self.own).or_else(|missing| match missing {
@@ -71,7 +70,7 @@ impl Files<'_> {
             return Err(Missing::Unfit(why));
         }
         self.read += 1;
-        let text = content(file, &place)?;
+        let text = content(file, &place, self.bounds.file_bytes_max)?;
         Ok((place, self.masks.apply(text)))
     }
 
@@ -81,12 +80,12 @@ impl Files<'_> {
         let path = format!("{folder}/{}", to.path);
         located(self.workspace, &path, self.own).ok()
     }
-}
 
-/// The text of a file of the project.
-pub fn text(workspace: &Workspace, path: &str, own: &[PathBuf]) -> Result<String, Missing> {
-    let (file, place) = located(workspace, path, own)?;
-    content(file, &place)
+    /// The text of a file of the project, for a command that prints it.
+    pub fn text(&self, path: &str) -> Result<String, Missing> {
+        let (file, place) = located(self.workspace, path, self.own)?;
+        content(file, &place, self.bounds.file_bytes_max)
+    }
 }
 
 /// An opened file and where it really is: what a link leads to counts, and what was opened, not what is there now.
@@ -130,13 +129,13 @@ pub fn refusal(path: &str, error: WorkspaceError) -> Missing {
     }
 }
 
-fn content(file: std::fs::File, path: &str) -> Result<String, Missing> {
+fn content(file: std::fs::File, path: &str, bytes_max: u64) -> Result<String, Missing> {
     let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1)
+    file.take(bytes_max.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(|error| Missing::Unfit(format!("{path}: {error}")))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        let why = format!("{path} is larger than {FILE_BYTES_MAX} bytes");
+    if bytes.len() as u64 > bytes_max {
+        let why = format!("{path} is larger than {bytes_max} bytes");
         return Err(Missing::Unfit(why));
     }
     let text = String::from_utf8(bytes)

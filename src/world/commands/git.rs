@@ -6,7 +6,7 @@ use crate::world::confine::rules::worktree_folders;
 use crate::world::process::{Exit, Finished};
 use std::time::{Duration, Instant};
 
-/// Of one command, with the look at the configuration before it.
+/// Of one command, with the look at the configuration before it. Fixed: a text that is loaded keeps nobody waiting longer (seed 000).
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Drivers of filters that are switched off; a repository with more is left alone.
 const DRIVERS_MAX: usize = 100;
