@@ -14,18 +14,18 @@ use std::path::Path;
 use std::process::Command;
 
 /// A trusted project with commands, and the real program.
-struct Project(Program);
+pub struct Project(pub Program);
 
 impl Project {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(Program::new(""))
     }
 
-    fn root(&self) -> std::path::PathBuf {
+    pub fn root(&self) -> std::path::PathBuf {
         self.0.workspace()
     }
 
-    fn write(&self, path: &str, text: &str) -> &Self {
+    pub fn write(&self, path: &str, text: &str) -> &Self {
         let path = self.root().join(path);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         fs::write(path, text).expect("written");
@@ -33,12 +33,12 @@ impl Project {
     }
 
     /// A command in `.claude/commands`.
-    fn command(&self, name: &str, text: &str) -> &Self {
+    pub fn command(&self, name: &str, text: &str) -> &Self {
         self.write(&format!(".claude/commands/{name}.md"), text)
     }
 
     /// What `commands load … --json` prints on stdout, in a workspace that is trusted as it is now.
-    async fn load(&self, words: &[&str]) -> Value {
+    pub async fn load(&self, words: &[&str]) -> Value {
         let trusted = self.0.run(&["trust", "."]).await;
         assert_eq!(trusted.code, 0, "{}", trusted.err);
         self.load_untrusted(words).await
@@ -52,7 +52,7 @@ impl Project {
     }
 
     /// What became of each inline command of a text.
-    async fn bash(&self, commands: &[&str]) -> Vec<Value> {
+    pub async fn bash(&self, commands: &[&str]) -> Vec<Value> {
         let text: String = commands
             .iter()
             .map(|command| format!("!`{command}`\n"))
@@ -79,7 +79,7 @@ impl Project {
     }
 }
 
-fn is_refused(one: &Value) {
+pub fn is_refused(one: &Value) {
     assert_eq!(one["executed"], false, "{one}");
     assert!(
         one["error"]
@@ -211,6 +211,84 @@ async fn scenario_frontmatter_parsing() {
 }
 
 // --- edge cases of seed 000, section 4 ---------------------------------------------------------------------------------
+
+#[tokio::test(flavor = "multi_thread")]
+async fn edge_case_command_no_existe() {
+    let project = Project::new();
+    let loaded = project
+        .command("git/sync", "Sync")
+        .load(&["git:gone"])
+        .await;
+    assert_eq!(loaded["error"]["code"], "COMMAND_NOT_FOUND");
+    let searched = loaded["error"]["searchedPaths"].as_array().expect("paths");
+    let first = [
+        ".claude/commands/git/gone.md",
+        ".claude/commands/git/gone/index.md",
+    ];
+    assert_eq!(searched[..2], first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn edge_case_file_no_existe() {
+    let project = Project::new();
+    let loaded = project
+        .command("some", "A @gone.md B\n@notes.txt\n!`echo on`")
+        .load(&["some"])
+        .await;
+    assert_eq!(loaded["success"], true);
+    let files = loaded["expansions"]["files"].as_array().expect("files");
+    let resolved: Vec<_> = files.iter().map(|file| &file["resolved"]).collect();
+    assert_eq!(resolved, [false, true], "the rest goes on");
+    assert_eq!(loaded["expansions"]["bash"][0]["output"], "on");
+    let content = loaded["command"]["content"].as_str().expect("content");
+    assert!(
+        content.starts_with("A @gone.md [not read: not found: gone.md] B\n"),
+        "{content}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restricciones_de_bash_permitido() {
+    let commands = [
+        "git status",
+        "git diff",
+        "git log --oneline -5",
+        "git branch",
+        "git remote",
+        "ls -la",
+        "cat notes.txt",
+        "cat ./notes.txt",
+        "echo hola",
+        "pwd",
+        "date",
+    ];
+    for one in Project::new().bash(&commands).await {
+        assert_eq!(one["executed"], true, "{one}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restricciones_de_bash_no_permitido() {
+    let commands = [
+        "rm -rf notes.txt",
+        "curl https://example.com",
+        "git clean -fdx",
+        "git reset --hard",
+        "git checkout .",
+        "npm install left-pad",
+        "pip install x",
+        "apt-get install x",
+        "cat /etc/passwd",
+        "ls /etc",
+        "ls /root",
+        "cat /root/.bashrc",
+    ];
+    let project = Project::new();
+    for one in project.bash(&commands).await {
+        is_refused(&one);
+    }
+    assert!(project.root().join("notes.txt").exists());
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn edge_case_bash_falla() {
@@ -491,6 +569,27 @@ async fn the_documented_example_is_what_happens() {
     project.load(&["fix-issue"]).await;
     let run = project.0.run(&words).await;
     assert_eq!(run.out, format!("{output}\n"), "{}", run.err);
+    // Every line below it works here too, and those that name the same command say the same.
+    let lines = section.split("```sh\n").nth(1).expect("the lines");
+    let lines = lines.split("\n```").next().expect("their end").lines();
+    let mut said = Vec::new();
+    for line in lines {
+        let line = line.split(" # ").next().expect("words");
+        let words = shlex::split(line).expect("words");
+        let words: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+        let run = project.0.run(&words).await;
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{line}");
+        said.push(run.out);
+    }
+    assert!(
+        said[0].contains("/fix-issue [number] [priority]"),
+        "{}",
+        said[0]
+    );
+    let json: Value = serde_json::from_str(&said[1]).expect("JSON");
+    assert_eq!(json["command"]["content"], output);
+    assert_eq!(said[2], said[3]);
+    assert!(said[4].contains("Fix issue --odd-argument"), "{}", said[4]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -630,6 +729,38 @@ async fn files_are_followed_five_deep() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_text_brings_in_is_bounded_by_the_limits_file() {
+    let project = Project::new();
+    let limits = "written_files_max = 2\nwritten_file_bytes_max = 5\nwritten_commands_max = 2\nwritten_output_chars_max = 4\n";
+    project.0.config("limits.toml", limits);
+    project
+        .write("a.txt", "five.")
+        .write("b.txt", "longer than five");
+    let loaded = project
+        .command(
+            "many",
+            "@a.txt @b.txt @a.txt\n!`echo abcdefgh` !`cat b.txt` !`pwd`",
+        )
+        .load(&["many"])
+        .await;
+    let of = |kind: &str, at: usize| loaded["expansions"][kind][at].clone();
+    let error = |one: Value| one["error"].as_str().expect("an error").to_owned();
+    assert_eq!(of("files", 0)["content"], "five.");
+    assert_eq!(error(of("files", 1)), "b.txt is larger than 5 bytes");
+    assert_eq!(error(of("files", 2)), "more than 2 files in one text");
+    let output = of("bash", 0)["output"].as_str().expect("output").to_owned();
+    assert!(
+        output.starts_with("abcd") && !output.contains("abcde"),
+        "{output}"
+    );
+    assert_eq!(error(of("bash", 1)), "b.txt is larger than 5 bytes");
+    assert_eq!(
+        error(of("bash", 2)),
+        "not allowed: more than 2 commands in one text"
+    );
+}
+
 // --- files that are none of a text's business ---------------------------------------------------------------------------
 
 #[tokio::test(flavor = "multi_thread")]
@@ -729,38 +860,6 @@ async fn what_is_on_the_list_runs_without_asking() {
         output(5)
     );
     assert_eq!(output(6), "* main");
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_text_brings_in_is_bounded_by_the_limits_file() {
-    let project = Project::new();
-    let limits = "written_files_max = 2\nwritten_file_bytes_max = 5\nwritten_commands_max = 2\nwritten_output_chars_max = 4\n";
-    project.0.config("limits.toml", limits);
-    project
-        .write("a.txt", "five.")
-        .write("b.txt", "longer than five");
-    let loaded = project
-        .command(
-            "many",
-            "@a.txt @b.txt @a.txt\n!`echo abcdefgh` !`cat b.txt` !`pwd`",
-        )
-        .load(&["many"])
-        .await;
-    let of = |kind: &str, at: usize| loaded["expansions"][kind][at].clone();
-    let error = |one: Value| one["error"].as_str().expect("an error").to_owned();
-    assert_eq!(of("files", 0)["content"], "five.");
-    assert_eq!(error(of("files", 1)), "b.txt is larger than 5 bytes");
-    assert_eq!(error(of("files", 2)), "more than 2 files in one text");
-    let output = of("bash", 0)["output"].as_str().expect("output").to_owned();
-    assert!(
-        output.starts_with("abcd") && !output.contains("abcde"),
-        "{output}"
-    );
-    assert_eq!(error(of("bash", 1)), "b.txt is larger than 5 bytes");
-    assert_eq!(
-        error(of("bash", 2)),
-        "not allowed: more than 2 commands in one text"
-    );
-}
-
     assert!(output(7).ends_with("feat: begin"), "{}", output(7));
 }
 

@@ -664,6 +664,50 @@ async fn a_session_that_outgrows_the_window_twice_ends_right() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_skill_that_was_loaded_stays_when_the_window_is_outgrown() {
+    const RULE: &str = "Name resources with nouns, never verbs.";
+    let load = || calls("load_skill", json!({"skillId": "rest-api"}));
+    let model = FakeModel::deciding(move |request| {
+        let text = request["messages"].to_string();
+        match () {
+            () if asks_for_notes(request) => works(request),
+            () if !text.contains("rest-api\\\\\\\"") && !text.contains(RULE) => load(),
+            // The last file is there: once more, which is for nothing.
+            () if text.contains("is loaded already") => says("Twelve files."),
+            () if text.contains(&format!("out{FILES}.txt")) => load(),
+            () => works(request),
+        }
+    })
+    .await;
+    let program = Program::new(&model.base_url);
+    small_window(&program);
+    let skill = program.workspace().join(".claude/skills/rest-api");
+    fs::create_dir_all(&skill).expect("a folder");
+    let text = format!("---\nname: rest-api\ndescription: Our APIs\n---\n\n{RULE}\n");
+    fs::write(skill.join("SKILL.md"), text).expect("written");
+    assert_eq!(program.run(&["trust"]).await.code, 0);
+    let run = program.run(&["run", OBJECTIVE, "--yes"]).await;
+    let said = (run.code, words(run.out.trim()));
+    assert_eq!(said, (0, "Twelve files."), "{}", run.err);
+    let records = records(&journals(&program.data())[0]);
+    let digests = count(
+        &records,
+        |event| matches!(event, Event::Compacted { messages, .. } if *messages > 0),
+    );
+    assert!(digests >= 1, "{digests}");
+    let requests = model.requests();
+    let has = |request: &Value| request["messages"].to_string().matches(RULE).count();
+    assert_eq!(has(&requests[0]), 0);
+    let counted: Vec<usize> = requests[1..].iter().map(has).collect();
+    assert!(counted.iter().all(|count| *count == 1), "{counted:?}");
+    // The call that loaded it is gone: what is left of it stands in the digest.
+    let last = requests.last().expect("a request");
+    let first = last["messages"][1]["content"].as_str().expect("text");
+    assert!(first.contains("<skill name=\"rest-api\">"), "{first}");
+    check_end(&program, &model);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_kill_around_a_compaction_changes_nothing() {
     for at in ["summary_asked", "summary_given", "compacted"] {
         let model = FakeModel::deciding(works).await;

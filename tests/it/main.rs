@@ -66,6 +66,7 @@ mod terminal;
 mod tidy;
 mod together;
 mod tools;
+mod traps;
 mod trust;
 mod undo;
 mod undo_line;
