@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const STARTS: usize = 25;
 const TURNS: usize = 6;
 const ROUNDS: usize = 204;
+const LOADS: usize = 11;
+const DEFINITIONS: usize = 500;
 /// What counts as round 10 and as round 200: a few around, since one round is a matter of luck.
 const EARLY: Range<usize> = 5..25;
 const LATE: Range<usize> = 180..200;
@@ -32,6 +34,7 @@ fn main() {
     memory(&rounds());
     resumed();
     kept_alive();
+    written();
 }
 
 fn tell(what: &str, seen: f64, unit: &str, target: f64) {
@@ -321,5 +324,44 @@ fn kept_alive() {
         "connections for 21 answers that end late",
         model.connections() as f64,
         "",
+    );
+}
+
+/// Commands that are written in files: one of them loaded, and many found, by the whole program.
+fn written() {
+    let (home, model) = (Home::new(), Loopback::answering(0));
+    let run = |words: &[&str]| {
+        let mut command = home.journeyman(&model, words);
+        let started = Instant::now();
+        let ended = command.status().expect("start it");
+        assert!(ended.success(), "{words:?} ends well");
+        ms(started.elapsed())
+    };
+    let took = |words: &[&str]| median((0..LOADS).map(|_| run(words)));
+    home.repository();
+    home.write("style.md", "# Style\n\nTabs.\n");
+    let typical = "---\ndescription: Fix an issue\n---\nFix $ARGUMENTS.\n\n@style.md\n";
+    home.write(".claude/commands/typical.md", typical);
+    let looking = format!("{typical}\n!`git status`\n");
+    home.write(".claude/commands/looking.md", &looking);
+    run(&["trust"]);
+    let load = ["commands", "load", "typical", "12", "--json"];
+    tell(
+        "commands load, with a file, median",
+        took(&load),
+        "ms",
+        50.0,
+    );
+    let load = ["commands", "load", "looking", "12", "--json"];
+    tell("  with a git status as well", took(&load), "ms", 50.0);
+    for n in 2..DEFINITIONS {
+        home.write(&format!(".claude/commands/many/c{n}.md"), typical);
+    }
+    let list = ["defs", "list"];
+    tell(
+        "defs list of 500 definitions, median",
+        took(&list),
+        "ms",
+        30.0,
     );
 }

@@ -44,12 +44,30 @@ impl Home {
         command
             .env("OPENAI_BASE_URL", format!("{}/v1", model.url))
             .env("OPENAI_API_KEY", "none");
-        command.current_dir(self.0.path().join("projects/project"));
+        command.current_dir(self.project());
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         command
+    }
+
+    /// A file of the project, with the folders that it needs.
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.project().join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, text).expect("written");
+    }
+
+    /// Makes the project a git repository without commits.
+    pub fn repository(&self) {
+        let mut git = Command::new("git");
+        git.args(["init", "--quiet"]).current_dir(self.project());
+        assert!(git.status().expect("git runs").success());
+    }
+
+    fn project(&self) -> PathBuf {
+        self.0.path().join("projects/project")
     }
 
     /// The only session's journal.
