@@ -3,6 +3,7 @@
 
 use crate::support::{PATIENCE, Rig, says};
 use journeyman::agent::event::{Event, Loaded, OutgoingKind, TheirKind};
+use journeyman::agent::language::Language;
 use journeyman::config::Settings;
 use journeyman::world::mcp::config::{Source, parse};
 use serde_json::{Value, json};
@@ -137,9 +138,33 @@ async fn a_prompt_that_lacks_an_argument_or_is_not_there_says_what_it_wants() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_is_told_in_the_persons_language() {
+    let mut rig = rig_with(&[], json!({}), |settings| {
+        settings.texts.wanted = Some(Language::Spanish);
+    });
+    for (said, told_as) in [
+        (
+            "/mcp.shell.greet",
+            "no se cargó: le falta who. Se escribe /mcp.shell.greet who [how]; también vale",
+        ),
+        (
+            "/mcp.shell.great",
+            "el servidor MCP shell no tiene un prompt great; /mcp.shell muestra",
+        ),
+        (
+            "/mcp.shell docs://none",
+            "el servidor MCP shell no lo dio: no such resource",
+        ),
+    ] {
+        let told = told(&mut rig, said).await;
+        assert!(told.contains(told_as), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dialogue_and_an_odd_name_are_put_into_words() {
     let mut rig = rig(&["One.", "Two."]);
-    rig.say("/mcp.shell.dialogue").await;
+    rig.say("/mcp__shell__dialogue").await;
     rig.answer().await;
     rig.say("/mcp.shell.a_b_c").await;
     rig.answer().await;
@@ -187,7 +212,7 @@ async fn a_resource_is_read_by_its_uri_and_cut_where_one_sees_it() {
     assert!(text.chars().count() < 40_100);
     let none = told(&mut rig, "/mcp.shell docs://none").await;
     assert!(
-        none.contains("the MCP server shell says: no such resource"),
+        none.contains("the MCP server shell did not give it: no such resource"),
         "{none}"
     );
 }
@@ -230,7 +255,10 @@ async fn a_slow_or_dead_server_is_told_and_the_session_goes_on() {
         "{late}"
     );
     let dead = told(&mut rig, "/mcp.shell.die").await;
-    assert!(dead.contains("the MCP server shell says: "), "{dead}");
+    assert!(
+        dead.contains("the MCP server shell did not give it: "),
+        "{dead}"
+    );
     rig.say("are you there?").await;
     assert_eq!(rig.answer().await, "Here.");
 }

@@ -66,11 +66,7 @@ impl Servers {
                 servers: configs.into_iter().map(|config| config.name).collect(),
             });
         }
-        let rest = name.strip_prefix(PREFIX)?.strip_prefix('.')?;
-        let (server, prompt) = match rest.split_once('.') {
-            Some((server, prompt)) => (server, Some(prompt)),
-            None => (rest, None),
-        };
+        let (server, prompt) = named(name)?;
         let config = configs.into_iter().find(|config| config.name == server)?;
         let wish = match (prompt, arguments.words().first()) {
             (Some(name), _) => Wish::Prompt { name, arguments },
@@ -172,7 +168,7 @@ impl Servers {
         client: &Client,
         wish: &Wish<'_>,
     ) -> Result<Loaded, String> {
-        let failed = |why: String| format!("the MCP server {server} says: {why}");
+        let failed = |why: String| format!("the MCP server {server} did not give it: {why}");
         match wish {
             Wish::List => {
                 let prompts = client.prompts().await.map_err(failed)?;
@@ -233,6 +229,21 @@ impl Servers {
     }
 }
 
+/// Server and prompt: `mcp.SERVER`, `mcp.SERVER.PROMPT`, and as other agents spell it, `mcp__SERVER__PROMPT`. No server's
+/// name has a dot or two `_` in a row.
+fn named(name: &str) -> Option<(&str, Option<&str>)> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let (rest, between) = match (rest.strip_prefix('.'), rest.strip_prefix("__")) {
+        (Some(rest), _) => (rest, "."),
+        (None, Some(rest)) => (rest, "__"),
+        (None, None) => return None,
+    };
+    Some(match rest.split_once(between) {
+        Some((server, prompt)) => (server, Some(prompt)),
+        None => (rest, None),
+    })
+}
+
 /// As a person writes it: a command's name has no blanks, and with a slash it would be a path.
 fn spoken(name: &str) -> String {
     name.replace(|c: char| c == '/' || c.is_whitespace(), "_")
@@ -259,9 +270,7 @@ fn found<'a>(server: &str, prompts: &'a [Prompt], name: &str) -> Result<&'a Prom
     let exact = prompts.iter().find(|prompt| prompt.name == name);
     let found = exact.or_else(|| prompts.iter().find(|prompt| spoken(&prompt.name) == name));
     found.ok_or_else(|| {
-        format!(
-            "the MCP server {server} has no prompt {name}; /{PREFIX}.{server} lists what it has"
-        )
+        format!("the MCP server {server} has no prompt {name}; /mcp.{server} lists what it has")
     })
 }
 
@@ -296,7 +305,7 @@ fn filled(server: &str, prompt: &Prompt, words: &[String]) -> Result<Map<String,
     match missing.is_empty() {
         true => Ok(filled),
         false => Err(format!(
-            "it needs {}. Write /{}, or NAME=VALUE{}",
+            "it needs {}. Write /{}; NAME=VALUE will do, too{}",
             missing.join(", "),
             usage(server, prompt),
             explained(wanted)
