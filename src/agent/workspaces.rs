@@ -13,7 +13,10 @@ use crate::gate::Approved;
 
 /// The switch that the person asked for, once nothing is under way in the old workspace. Until then no round begins.
 pub fn due(state: &State) -> Option<Decision> {
-    let workspace = state.moving.as_ref().filter(|_| is_between_rounds(state))?;
+    // A plan was judged and approved for one place: it ends there.
+    let of_plan = state.turn.as_ref().is_some_and(|turn| turn.work.is_some());
+    let goes = !of_plan && is_between_rounds(state);
+    let workspace = state.moving.as_ref().filter(|_| goes)?;
     let checkpoints = &state.checkpoints;
     let busy = state.errand.is_some() || state.worktrees.making.is_some();
     if checkpoints.is_unsettled() || checkpoints.wish.is_some() || busy {

@@ -48,6 +48,7 @@ mod pictures;
 mod plan_chat;
 mod plan_cli;
 mod plan_draft;
+mod plan_edges;
 mod plan_graph;
 mod policy;
 mod program;

@@ -17,13 +17,22 @@ pub struct Task {
     on: &'static [&'static str],
 }
 
-pub fn shell(id: &'static str, command: &str, on: &'static [&'static str]) -> Task {
+pub fn task(
+    id: &'static str,
+    command: &'static str,
+    input: Value,
+    on: &'static [&'static str],
+) -> Task {
     Task {
         id,
-        command: "shell.run_command",
-        input: json!({"command": command}),
+        command,
+        input,
         on,
     }
+}
+
+pub fn shell(id: &'static str, command: &str, on: &'static [&'static str]) -> Task {
+    task(id, "shell.run_command", json!({"command": command}), on)
 }
 
 /// What a model answers that plans these tasks.
@@ -51,7 +60,7 @@ fn rig_with(drafts: Vec<Value>, replies: &[Value]) -> Rig {
 }
 
 /// The plan's name, and what the person reads of it.
-async fn plan(rig: &mut Rig) -> (String, String) {
+pub async fn plan(rig: &mut Rig) -> (String, String) {
     rig.say(&format!("/plan {OBJECTIVE}")).await;
     let text = rig.message(OutgoingKind::Final).await;
     (rig.state().graphs.last().expect("a plan").id.clone(), text)
