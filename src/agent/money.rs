@@ -258,6 +258,21 @@ pub fn reached(state: &State, policy: &Policy, turn: Spend) -> Option<(&'static 
     )
 }
 
+/// The micro-dollars that this turn can still spend. `None`: no limit is set.
+pub fn left(state: &State, policy: &Policy, turn: Spend) -> Option<u64> {
+    let limits = &children::limits(state, &policy.limits);
+    let month = month(state).and_then(Result::ok).unwrap_or_default();
+    let scopes = [
+        (limits::cents_of_job(state).unwrap_or_default(), turn.micros),
+        (limits.turn_cents_max, turn.micros),
+        (limits.session_cents_max, state.spend.micros),
+        (limits.month_cents_max, month.micros),
+    ];
+    let set = scopes.into_iter().filter(|(cents, _)| *cents > 0);
+    set.map(|(cents, used)| micros(cents).saturating_sub(used))
+        .min()
+}
+
 fn micros(cents: u64) -> u64 {
     cents.saturating_mul(CENT)
 }

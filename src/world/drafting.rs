@@ -31,8 +31,8 @@ impl World {
                 Next::Done(graph) => break made(graph, &catalog),
                 Next::Failed(why) => break Drafted::Failed { why },
             };
-            if cost.usage.total() >= wish.bounds.tokens {
-                let why = "The tokens of this turn are used up (tokens_max).".to_owned();
+            if let Some(why) = used_up(&cost, wish.bounds) {
+                let why = why.to_owned();
                 break Drafted::Failed { why };
             }
             let answering = self.answer(&asked, wish.model);
@@ -89,6 +89,24 @@ impl World {
         let (tools, offer) = self.commands_of(wanted, scene).await;
         Catalog::of_tools(self.policy.limits.plans(), tools, &offer)
     }
+}
+
+/// Why nothing more may be asked.
+fn used_up(cost: &DraftCost, bounds: DraftBounds) -> Option<&'static str> {
+    if cost.usage.total() >= bounds.tokens {
+        return Some("The tokens of this turn are used up (tokens_max).");
+    }
+    let left = bounds.micros?;
+    let spent = match cost.answers {
+        0 => 0,
+        _ => match cost.cost_micros {
+            Some(micros) => micros,
+            None => {
+                return Some("There is a limit in money, and nobody knows what this model costs.");
+            }
+        },
+    };
+    (spent >= left).then_some("The money of this turn, session or month is used up (/cost).")
 }
 
 fn made(graph: Graph, catalog: &Catalog) -> Drafted {

@@ -1,5 +1,6 @@
 //! Plans where they could go wrong: what a model, an output or a person does to them must not bring more than was seen.
 
+use crate::limits::know;
 use crate::plan_chat::{Task, drafts, plan, shell};
 use crate::support::{Rig, make_repository};
 use journeyman::agent::event::{Event, OutgoingKind};
@@ -10,6 +11,26 @@ const OBJECTIVE: &str = "tidy up the shop";
 
 fn rig(tasks: &[Task], adjust: impl FnOnce(&mut Settings)) -> Rig {
     Rig::playing(json!({"replies": [], "drafts": drafts(tasks)}), adjust)
+}
+
+// --- what it may cost --------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn the_money_of_a_turn_ends_a_draft() {
+    let dear = "[[model]]\nnames = [\"recording\"]\ninput_usd = 1000\noutput_usd = 1000\n";
+    let tasks = [shell("a", "cat notes.txt", &[]), shell("b", "ls", &[])];
+    let mut rig = rig(&tasks, |settings| {
+        know(settings, dear);
+        settings.limits.turn_cents_max = 1;
+    });
+    rig.say(&format!("/plan {OBJECTIVE}")).await;
+    let text = rig.message(OutgoingKind::Final).await;
+    assert!(text.contains("money") && text.contains("/cost"), "{text}");
+    let cost = rig.records().into_iter().find_map(|one| match one.event {
+        Event::GraphDrafted { cost, .. } => Some(cost),
+        _ => None,
+    });
+    assert_eq!(cost.expect("it was drafted").answers, 1);
 }
 
 // --- whose plan, and where -------------------------------------------------------------------------------------------------

@@ -44,6 +44,8 @@ impl Toolset {
 pub struct DraftBounds {
     /// Tokens that the turn has left.
     pub tokens: u64,
+    /// Micro-dollars that it has left; `None`: as many as it takes.
+    pub micros: Option<u64>,
 }
 
 /// An effect on the world.

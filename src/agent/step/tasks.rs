@@ -6,15 +6,15 @@
 
 use super::calls::{prepare, stop_calls};
 use super::{
-    Decision, DraftBounds, Effect, Look, Policy, calls, end, failed_turn, look_at_servers, perform,
-    record, stopped_by_limit, toolset,
+    Decision, DraftBounds, Effect, Look, Policy, calls, end, failed_turn, look_at_month,
+    look_at_servers, perform, record, stopped_by_limit, toolset,
 };
 use crate::agent::event::{
     Call, CallId, EndReason, Event, Judged, Outcome, Outlook, Status, TaskCall,
 };
 use crate::agent::graphs::{Approval, Ended, Known, RUN, Work, is_run};
 use crate::agent::state::{Pending, Stage, State, Stop, Turn};
-use crate::agent::{deeds, wording};
+use crate::agent::{children, deeds, money, wording};
 use crate::gate;
 use crate::plan::{self, Task};
 use crate::tools;
@@ -67,7 +67,12 @@ pub(super) fn draft(
     objective: &str,
     call: Option<&CallId>,
 ) -> Decision {
+    // As for any other question to a model: the month's sum must be fresh.
+    if policy.limits.month_cents_max > 0 && money::month(state).is_none() {
+        return look_at_month(state);
+    }
     let spent = turn.spend.usage.total();
+    let tokens_max = children::limits(state, &policy.limits).tokens_max;
     perform(Effect::Draft {
         graph: graph.to_owned(),
         objective: objective.to_owned(),
@@ -75,7 +80,8 @@ pub(super) fn draft(
         model: policy.model_of(state).to_owned(),
         tools: toolset(state, policy),
         bounds: DraftBounds {
-            tokens: policy.limits.tokens_max.saturating_sub(spent),
+            tokens: tokens_max.saturating_sub(spent),
+            micros: money::left(state, policy, turn.spend),
         },
     })
 }
