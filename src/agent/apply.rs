@@ -204,7 +204,14 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             call,
             drafted,
             cost,
-        } => graphs::drafted(state, graph, call.as_ref(), drafted, cost),
+            to_judge,
+        } => {
+            graphs::spend_drafting(state, cost)?;
+            match call {
+                Some(call) => graphs::drafted_for_call(state, graph, call, drafted, *to_judge),
+                None => graphs::drafted_for_person(state, graph, drafted),
+            }
+        }
         Event::GraphExamined { graph, facts } => graphs::examined(state, graph, facts),
         Event::GraphJudged {
             graph, outlooks, ..

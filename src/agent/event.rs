@@ -301,6 +301,9 @@ pub enum Event {
         call: Option<CallId>,
         drafted: Drafted,
         cost: DraftCost,
+        /// The call is answered once its tasks are judged; in older journals it is answered with this.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        to_judge: bool,
     },
     /// A tool ended, one way or another.
     ToolFinished { call: CallId, outcome: Outcome },

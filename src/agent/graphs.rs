@@ -44,6 +44,8 @@ pub struct Work {
 pub struct Known {
     pub id: String,
     pub objective: String,
+    /// The model's call that asked for it, answered once its tasks are judged.
+    pub for_call: Option<CallId>,
     pub made: Option<Made>,
     /// Why there is none.
     pub failed: Option<String>,
@@ -150,6 +152,7 @@ impl Graphs {
         self.known.push_back(Known {
             id: id.to_owned(),
             objective: objective.to_owned(),
+            for_call: None,
             made: None,
             failed: None,
             facts: None,
@@ -265,6 +268,12 @@ pub fn end_of(pending: &Pending) -> Option<Ended> {
 pub fn running(state: &State) -> Option<&Known> {
     let work = state.turn.as_ref()?.work.as_ref()?;
     state.graphs.get(&work.graph).filter(|_| work.runs)
+}
+
+/// The plan that was made for a call and is not judged yet, or not told of.
+pub fn made_for<'a>(state: &'a State, call: &CallId) -> Option<&'a Known> {
+    let is_it = |known: &&Known| known.for_call.as_ref() == Some(call);
+    state.graphs.iter().find(is_it)
 }
 
 /// Whether the call stands for a whole run.
@@ -402,5 +411,6 @@ pub fn broken(graph: String, call: Option<CallId>, why: &str) -> Event {
             why: why.to_owned(),
         },
         cost: DraftCost::default(),
+        to_judge: false,
     }
 }

@@ -285,6 +285,7 @@ impl World {
                 let (drafted, cost) = self.draft(wish, &scene).await;
                 Event::GraphDrafted {
                     graph,
+                    to_judge: call.is_some(),
                     call,
                     drafted,
                     cost,

@@ -755,6 +755,7 @@ impl Simulation {
                         call: call.clone(),
                         drafted: drafted(how),
                         cost: DraftCost::default(),
+                        to_judge: call.is_some(),
                     })));
             }
             Effect::RunTool {

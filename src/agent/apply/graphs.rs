@@ -77,6 +77,21 @@ fn at_work<'a>(state: &'a mut State, id: &str) -> Result<&'a mut Known, Illegal>
     known(state, id)
 }
 
+/// The plan that is judged now: the turn is about it, or a call of its waits for it.
+fn at_judgement<'a>(state: &'a mut State, id: &str) -> Result<&'a mut Known, Illegal> {
+    let call = state
+        .graphs
+        .get(id)
+        .and_then(|known| known.for_call.as_ref());
+    let waits = |pending: &Pending| {
+        Some(&pending.call.id) == call && matches!(pending.stage, Stage::Proposed)
+    };
+    match state.calls().iter().any(waits) {
+        true => known(state, id),
+        false => at_work(state, id),
+    }
+}
+
 pub(super) fn start_draft(
     state: &mut State,
     id: &str,
@@ -103,23 +118,18 @@ pub(super) fn start_draft(
     Ok(())
 }
 
-pub(super) fn drafted(
-    state: &mut State,
-    id: &str,
-    call: Option<&CallId>,
-    drafted: &Drafted,
-    cost: &DraftCost,
-) -> Result<(), Illegal> {
-    if cost.answers > 0 {
-        spend(state, cost.usage, cost.cost_micros)?;
-    }
-    match call {
-        Some(call) => drafted_for_call(state, id, call, drafted),
-        None => drafted_for_person(state, id, drafted),
+pub(super) fn spend_drafting(state: &mut State, cost: &DraftCost) -> Result<(), Illegal> {
+    match cost.answers {
+        0 => Ok(()),
+        _ => spend(state, cost.usage, cost.cost_micros),
     }
 }
 
-fn drafted_for_person(state: &mut State, id: &str, drafted: &Drafted) -> Result<(), Illegal> {
+pub(super) fn drafted_for_person(
+    state: &mut State,
+    id: &str,
+    drafted: &Drafted,
+) -> Result<(), Illegal> {
     let known = at_work(state, id)?;
     known.failed = None;
     let failed = match drafted {
@@ -144,11 +154,13 @@ fn drafted_for_person(state: &mut State, id: &str, drafted: &Drafted) -> Result<
     Ok(())
 }
 
-fn drafted_for_call(
+/// `to_judge`: the call has its answer once it is known what would become of the tasks.
+pub(super) fn drafted_for_call(
     state: &mut State,
     id: &str,
     call: &CallId,
     drafted: &Drafted,
+    to_judge: bool,
 ) -> Result<(), Illegal> {
     let objective = match &pending(state, call)?.stage {
         Stage::Running(_) => match drafted {
@@ -162,6 +174,11 @@ fn drafted_for_call(
             state.graphs.add(id, &objective);
             let known = known(state, id)?;
             known.made = made(drafted);
+            if to_judge {
+                known.for_call = Some(call.clone());
+                pending(state, call)?.stage = Stage::Proposed;
+                return Ok(());
+            }
             let known = known.clone();
             let text = wording::planned(state, &known);
             say(state, OutgoingKind::Notice, text);
@@ -194,7 +211,7 @@ pub(super) fn examined(
     id: &str,
     facts: &BTreeMap<String, Facts>,
 ) -> Result<(), Illegal> {
-    let known = at_work(state, id)?;
+    let known = at_judgement(state, id)?;
     if known.made.is_none() || known.facts.is_some() {
         return illegal(format!("plan {id} is examined out of turn"));
     }
@@ -207,11 +224,17 @@ pub(super) fn judged(
     id: &str,
     outlooks: &BTreeMap<String, Outlook>,
 ) -> Result<(), Illegal> {
-    let known = at_work(state, id)?;
+    let known = at_judgement(state, id)?;
     if known.facts.is_none() || known.outlooks.is_some() {
         return illegal(format!("plan {id} is judged before it is examined"));
     }
     known.outlooks = Some(outlooks.clone());
+    let known = known.clone();
+    // The end of a turn that is about a plan tells of it by itself.
+    if state.turn.as_ref().is_some_and(|turn| turn.work.is_none()) {
+        let text = wording::planned(state, &known);
+        say(state, OutgoingKind::Notice, text);
+    }
     Ok(())
 }
 

@@ -288,13 +288,14 @@ fn propose(state: &State, policy: &Policy, call: &Call, prepared: Prepared) -> D
             call: call.id.clone(),
             question: ask(&prepared.arguments),
         }),
-        Action::Draft(objective) => match &state.turn {
-            Some(turn) => {
+        Action::Draft(objective) => match (graphs::made_for(state, &call.id), &state.turn) {
+            (Some(known), _) => tasks::tell_of(state, policy, known, call),
+            (None, Some(turn)) => {
                 let graph = graphs::fresh_id(state, &call.id.0);
                 let objective = objective(&prepared.arguments);
                 tasks::draft(state, policy, turn, &graph, &objective, Some(&call.id))
             }
-            None => Decision::Wait,
+            (None, None) => Decision::Wait,
         },
         Action::Plan(change) => match change(&state.plan, &prepared.arguments) {
             Ok((Some(plan), output)) => record(Event::PlanChanged {

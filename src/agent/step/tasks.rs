@@ -86,6 +86,23 @@ pub(super) fn draft(
     })
 }
 
+/// What a call comes to that asked for a plan: first it is known what would become of its tasks.
+pub(super) fn tell_of(state: &State, policy: &Policy, known: &Known, asked: &Call) -> Decision {
+    // What a command lays down for this turn says nothing about the one in which the person runs it.
+    let state = &State {
+        charter: None,
+        ..state.clone()
+    };
+    match (&known.facts, &known.outlooks) {
+        (None, None) => examine(state, policy, known),
+        (Some(_), None) => judge(state, policy, known),
+        (_, Some(_)) => record(Event::ToolFinished {
+            call: asked.id.clone(),
+            outcome: Outcome::done(wording::planned_for_model(state, known)),
+        }),
+    }
+}
+
 /// The tasks that have not been called, each as its call would be if nothing in it had to be looked up first.
 fn open_tasks(known: &Known) -> impl Iterator<Item = (&Task, Call)> {
     let made = known.made.iter();

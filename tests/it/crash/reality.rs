@@ -190,12 +190,13 @@ impl Reality {
             }
             // Only asked: as often as it takes.
             Effect::Draft { graph, call, .. } => self.fate.point("draft".into()).then(|| {
-                let cost = DraftCost::default();
+                let (cost, to_judge) = (DraftCost::default(), call.is_some());
                 Event::GraphDrafted {
                     graph,
                     call,
                     drafted: drafted(self.script.plan),
                     cost,
+                    to_judge,
                 }
             }),
             Effect::RunTool {
