@@ -185,6 +185,11 @@ impl Known {
         self.approval = Approval::None;
     }
 
+    /// Nothing of it has been called, whatever was asked for.
+    pub fn is_untouched(&self) -> bool {
+        self.called.is_empty() && self.ended.is_empty()
+    }
+
     /// Those that wait for a person's yes, as far as is known beforehand.
     pub fn asks(&self) -> bool {
         let asks = |outlook: &Outlook| matches!(&outlook.says, Judged::Known { verdict, .. } if verdict.decision == Decision::Ask);
@@ -213,6 +218,22 @@ impl Known {
             }
         }
         ends
+    }
+
+    /// Whether a task's call has begun and has not ended. One that waits for its turn, or for a yes, has not.
+    pub fn is_under_way(&self, state: &State, task: &str) -> bool {
+        let call = self.called.get(task);
+        let pending = call.and_then(|call| state.pending(call));
+        pending.is_some_and(|pending| match &pending.stage {
+            Stage::Running(_) | Stage::InDoubt(..) => true,
+            Stage::Proposed
+            | Stage::Examined(_)
+            | Stage::Judged(..)
+            | Stage::Waiting(_)
+            | Stage::Listening
+            | Stage::Heard(_)
+            | Stage::Finished(_) => false,
+        })
     }
 
     /// The tasks that can be called next, with their references resolved, and those that never will.

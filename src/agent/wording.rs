@@ -12,7 +12,8 @@ mod trust;
 pub use agents::agent_answer;
 pub use cron::{cron_answer, cron_fires, cron_unclear, reminder};
 pub use graphs::{
-    graph_for_model, graph_rows, graph_shown, planned, planned_for_model, ran, run_question,
+    graph_for_model, graph_rows, graph_shown, planned, planned_for_model, ran, reasons_after,
+    reasons_before, run_question,
 };
 pub use trust::{trust_answer, trust_items};
 

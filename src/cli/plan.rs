@@ -9,7 +9,7 @@ use crate::agent::graphs::{Known, Made};
 use crate::agent::state::State;
 use crate::agent::wording;
 use crate::config::Settings;
-use crate::doors::terminal::Style;
+use crate::doors::terminal::{Style, harmless};
 use crate::history::good_part;
 use crate::plan::{Standing, lines, mermaid};
 use clap::{Args, Subcommand};
@@ -263,7 +263,7 @@ impl Found {
     }
 
     fn has_failed(&self) -> bool {
-        let rows = wording::graph_rows(&self.known, &self.known.ends(&self.state));
+        let rows = wording::graph_rows(&self.state, &self.known);
         rows.values().any(|row| row.standing != Standing::Done)
     }
 
@@ -271,6 +271,30 @@ impl Found {
         match self.has_failed() {
             true => Exit::of(EndReason::Failed),
             false => Exit::Done,
+        }
+    }
+
+    /// What stands below the tree: why tasks would not simply run, or failed, and what can be done.
+    fn what_next(&self) -> String {
+        let (id, session) = (&self.known.id, self.session());
+        let untouched = self.known.is_untouched();
+        let reasons = match untouched {
+            true => wording::reasons_before(&self.state, &self.known),
+            false => wording::reasons_after(&self.state, &self.known),
+        };
+        let next = match self.status() {
+            "planned" | "stopped" if untouched => {
+                format!("Nothing has run. `journeyman plan run {id}` runs it")
+            }
+            "stopped" => format!("`journeyman plan run {id}` goes on with what has not started"),
+            "at work" => format!("At work, or interrupted: `journeyman resume {session}` goes on"),
+            "lost" => "It cannot run: lines of its journal are lost".to_owned(),
+            _ => "It has run, and does not run again".to_owned(),
+        };
+        let reasons = reasons.trim_start();
+        match reasons.is_empty() {
+            true => next,
+            false => format!("{}\n{next}", harmless(reasons)),
         }
     }
 
@@ -289,7 +313,7 @@ impl Found {
 
     fn tasks(&self, made: &Made) -> Vec<Value> {
         let ends = self.known.ends(&self.state);
-        let rows = wording::graph_rows(&self.known, &ends);
+        let rows = wording::graph_rows(&self.state, &self.known);
         let outlooks = self.known.outlooks.as_ref();
         let task = |task: &crate::plan::Task| {
             let mut json = serde_json::to_value(task).unwrap_or_default();
@@ -328,8 +352,7 @@ impl Form {
             println!("{shown}");
             return;
         };
-        let ends = found.known.ends(&found.state);
-        let rows = wording::graph_rows(&found.known, &ends);
+        let rows = wording::graph_rows(&found.state, &found.known);
         if self.mermaid {
             print!("{}", mermaid(&made.graph, &rows));
             return;
@@ -344,6 +367,6 @@ impl Form {
             let text = style.standing(line.standing, &line.text);
             println!("{}{text}", line.branch);
         }
-        println!("journeyman plan run {}", found.known.id);
+        println!("{}", found.what_next());
     }
 }

@@ -3,7 +3,7 @@
 /// What moves.
 pub mod live;
 
-use crate::agent::event::{Event, OutgoingKind};
+use crate::agent::event::{Event, OutgoingKind, TaskCall};
 use crate::plan::Standing;
 use crate::world::model::Delta;
 use std::io::IsTerminal;
@@ -97,6 +97,15 @@ pub fn activity(event: &Event) -> Option<String> {
             let remark = Some(answer.text.trim().to_owned()).filter(|text| !text.is_empty());
             let lines = remark.into_iter().chain(answer.calls.iter().map(call));
             Some(lines.collect::<Vec<_>>().join("\n"))
+        }
+        Event::TasksCalled { tasks, .. } => {
+            let task = |(task, called): (&String, &TaskCall)| match called {
+                TaskCall::Called { arguments, .. } => {
+                    format!("→ {task} {}", shortened(arguments))
+                }
+                TaskCall::Unfit { why } => format!("← {task}: {}", shortened(why)),
+            };
+            Some(tasks.iter().map(task).collect::<Vec<_>>().join("\n"))
         }
         Event::ToolFinished { outcome, .. } => {
             let first = outcome.output.lines().next().unwrap_or_default();

@@ -221,6 +221,9 @@ async fn a_refused_plan_runs_nothing_and_can_be_asked_about_again() {
     let text = rig.message(OutgoingKind::Final).await;
     assert!(text.contains("not approved"), "{text}");
     assert_eq!(started(&rig), 0, "{}", rig.transcript());
+    rig.say("/plan").await;
+    let shown = rig.message(OutgoingKind::Notice).await;
+    assert!(shown.contains("Nothing has run"), "{shown}");
     rig.say("/plan run").await;
     rig.question().await;
     rig.say("yes").await;

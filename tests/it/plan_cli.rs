@@ -65,6 +65,12 @@ async fn a_killed_plan_goes_on_and_no_task_runs_twice() {
         "{}",
         made.out
     );
+    assert!(
+        made.out.contains("\nt7: bash is not on the allowlist"),
+        "{}",
+        made.out
+    );
+    assert!(made.out.contains("Nothing has run."), "{}", made.out);
     assert!(ran(&program).is_empty(), "nothing has run");
     let mut first = program.command(&["plan", "run", "--yes"]).spawn().unwrap();
     // Four at once: those that wait began when the others had ended.
@@ -81,6 +87,8 @@ async fn a_killed_plan_goes_on_and_no_task_runs_twice() {
     assert_eq!(listed(&program).await[0]["status"], "done");
     let again = run(&program, &["plan", "run", "--yes"]).await;
     assert_eq!((again.code, ran(&program)), (0, all), "{}", again.err);
+    let shown = run(&program, &["plan", "show"]).await;
+    assert!(shown.out.contains("does not run again"), "{}", shown.out);
 }
 
 #[tokio::test(flavor = "multi_thread")]

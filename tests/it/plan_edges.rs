@@ -59,6 +59,28 @@ async fn a_plan_that_a_model_made_is_shown_with_what_would_become_of_its_tasks()
     assert!(shown.contains("would be denied"), "{shown}");
 }
 
+#[tokio::test]
+async fn a_task_that_waits_for_its_turn_is_not_told_as_running() {
+    let tasks = [
+        shell("one", "sleep 3", &[]),
+        shell("two", "sleep 0.1", &[]),
+        shell("three", "sleep 0.1", &[]),
+    ];
+    let mut rig = rig(&tasks, |settings| settings.limits.plan_parallel_max = 1);
+    plan(&mut rig).await;
+    rig.say("/plan run").await;
+    rig.question().await;
+    rig.say("yes").await;
+    rig.until(|event| matches!(event, Event::ToolStarted { .. }).then_some(()))
+        .await;
+    rig.say("/plan").await;
+    let shown = rig.message(OutgoingKind::Notice).await;
+    assert_eq!(shown.matches("running").count(), 1, "{shown}");
+    assert_eq!(shown.matches("would ask").count(), 2, "{shown}");
+    let text = rig.message(OutgoingKind::Final).await;
+    assert!(text.contains("3 done"), "{text}");
+}
+
 // --- what it may cost --------------------------------------------------------------------------------------------------
 
 #[tokio::test]

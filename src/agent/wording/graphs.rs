@@ -9,24 +9,24 @@ use crate::agent::step::Policy;
 use crate::gate::{Decision, Touch};
 use crate::plan::{Line, Row, Rows, Standing, Task, lines};
 use crate::tools;
-use std::collections::BTreeMap;
 
 /// Of one task's output, in a message and for the model.
 const OUTPUT_CHARS_MAX: usize = 400;
 const FOR_MODEL_CHARS_MAX: usize = 8_000;
 
 /// How each task of a plan stands.
-pub fn graph_rows(known: &Known, ends: &BTreeMap<String, Ended>) -> Rows {
+pub fn graph_rows(state: &State, known: &Known) -> Rows {
     let Some(made) = &known.made else {
         return Rows::default();
     };
+    let ends = &known.ends(state);
     let aborted = known.next(ends).aborted;
     let row = |task: &Task| {
         let outlook = known.outlooks.as_ref().and_then(|all| all.get(&task.id));
         let standing = match ends.get(&task.id) {
             Some(ended) if ended.status == Status::Done => Standing::Done,
             Some(_) => Standing::Failed,
-            None if known.called.contains_key(&task.id) => Standing::Running,
+            None if known.is_under_way(state, &task.id) => Standing::Running,
             None if known.ran && aborted.contains(&task.id) => Standing::Aborted,
             None => outlook.map_or(Standing::Planned, standing_before),
         };
@@ -77,19 +77,19 @@ fn touched(call: &Call) -> String {
 }
 
 /// A plan as a tree, in the language of the chat.
-pub fn graph_tree(state: &State, known: &Known, ends: &BTreeMap<String, Ended>) -> String {
+pub fn graph_tree(state: &State, known: &Known) -> String {
     let Some(made) = &known.made else {
         return String::new();
     };
     let said = |standing: Standing| state.texts.say(&format!("task_{}", standing.key()), &[]);
-    let lines = lines(&made.graph, &graph_rows(known, ends), &said);
+    let lines = lines(&made.graph, &graph_rows(state, known), &said);
     let line = |line: &Line| format!("{}{}", line.branch, line.text);
     visible(&lines.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 /// A plan that was made, and what the person can do with it.
 pub fn planned(state: &State, known: &Known) -> String {
-    let tree = graph_tree(state, known, &known.ends(state));
+    let tree = graph_tree(state, known);
     let values = [
         ("id", known.id.as_str()),
         ("objective", &one_line(&known.objective, OUTPUT_CHARS_MAX)),
@@ -100,7 +100,7 @@ pub fn planned(state: &State, known: &Known) -> String {
 }
 
 /// Why tasks would not simply run: a line each.
-fn reasons_before(state: &State, known: &Known) -> String {
+pub fn reasons_before(state: &State, known: &Known) -> String {
     let line = |(task, outlook): (&String, &Outlook)| {
         let why = match &outlook.says {
             Judged::Later => state.texts.say("graph_later", &[]),
@@ -115,30 +115,31 @@ fn reasons_before(state: &State, known: &Known) -> String {
 
 /// How a run ended.
 pub fn ran(state: &State, known: &Known) -> String {
-    let ends = known.ends(state);
-    let count = |wanted: Standing| {
-        let rows = graph_rows(known, &ends);
-        rows.values().filter(|row| row.standing == wanted).count()
-    };
+    let rows = graph_rows(state, known);
+    let count = |wanted: Standing| rows.values().filter(|row| row.standing == wanted).count();
     let (done, failed, aborted) = (
         count(Standing::Done).to_string(),
         count(Standing::Failed).to_string(),
         count(Standing::Aborted).to_string(),
     );
+    let values = [
+        ("id", known.id.as_str()),
+        ("tree", &graph_tree(state, known)),
+        ("done", &done),
+        ("failed", &failed),
+        ("aborted", &aborted),
+        ("why", &reasons_after(state, known)),
+    ];
+    state.texts.say("graph_ran", &values)
+}
+
+/// Why tasks failed: a line each.
+pub fn reasons_after(state: &State, known: &Known) -> String {
     let why = |(task, ended): (&String, &Ended)| {
         let why = one_line(&ended.output, OUTPUT_CHARS_MAX);
         (ended.status != Status::Done).then(|| format!("\n{task}: {why}"))
     };
-    let why: String = ends.iter().filter_map(why).collect();
-    let values = [
-        ("id", known.id.as_str()),
-        ("tree", &graph_tree(state, known, &ends)),
-        ("done", &done),
-        ("failed", &failed),
-        ("aborted", &aborted),
-        ("why", &why),
-    ];
-    state.texts.say("graph_ran", &values)
+    known.ends(state).iter().filter_map(why).collect()
 }
 
 /// A plan as it stands, whatever became of it.
@@ -149,7 +150,7 @@ pub fn graph_shown(state: &State, known: &Known) -> String {
             let values = [("id", known.id.as_str()), ("why", &why)];
             state.texts.say("graph_not_made", &values)
         }
-        Some(_) if known.ran => ran(state, known),
+        Some(_) if known.ran && !known.is_untouched() => ran(state, known),
         Some(_) => planned(state, known),
     }
 }
@@ -160,7 +161,7 @@ pub fn planned_for_model(state: &State, known: &Known) -> String {
         "The plan {} is made; nothing of it runs. The person sees it and runs it with /plan run {}, or not.\n{}",
         known.id,
         known.id,
-        graph_tree(state, known, &known.ended)
+        graph_tree(state, known)
     )
 }
 
@@ -184,7 +185,7 @@ pub fn graph_for_model(state: &State, known: &Known, work: &Work) -> String {
         "[The person {what}: plan {}, for {:?}. {why}\n{}{outputs}]",
         known.id,
         known.objective,
-        graph_tree(state, known, &known.ended)
+        graph_tree(state, known)
     )
 }
 
@@ -201,7 +202,7 @@ pub fn run_question(
     let why = reasons_before(state, known);
     let values = [
         ("id", known.id.as_str()),
-        ("tree", &graph_tree(state, known, &known.ended)),
+        ("tree", &graph_tree(state, known)),
         ("what", &whole_calls(state, known)),
         ("why", why.trim_start()),
         ("workspace", &state.workspace.name),
