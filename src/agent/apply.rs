@@ -216,6 +216,7 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
         Event::GraphJudged {
             graph, outlooks, ..
         } => graphs::judged(state, graph, outlooks),
+        Event::WholesSeen { graph, outputs } => graphs::see_wholes(state, graph, outputs),
         Event::RunProposed { graph, call } => graphs::propose_run(state, graph, call),
         Event::TasksCalled { graph, tasks } => graphs::call_tasks(state, graph, tasks),
         Event::BriefSeen { brief, text } => trust::see(state, brief, text),

@@ -380,6 +380,11 @@ pub enum Event {
     HelperWaits { call: CallId, waits: bool },
     /// The owner's question about sources becomes a call, which no model made.
     SourcesCalled { call: Call },
+    /// The whole outputs of tasks that ended, where references lead to what the journal has only a part of.
+    WholesSeen {
+        graph: String,
+        outputs: BTreeMap<String, Whole>,
+    },
     /// A plan is about to run, and the person is to be asked first: `call` stands for all of it, and runs nothing.
     RunProposed { graph: String, call: Call },
     /// Everything that these tasks of the plan depend on is there.
@@ -482,6 +487,7 @@ impl Event {
             | Event::GraphAsked { .. }
             | Event::GraphRunAsked { .. }
             | Event::GraphExamined { .. }
+            | Event::WholesSeen { .. }
             | Event::GraphJudged { .. }
             | Event::DraftStarted { .. }
             | Event::RunProposed { .. }

@@ -4,9 +4,13 @@
 //! A run is a turn whose calls come from the graph and not from a model. Each of them goes the way of any other call:
 //! examined, judged, asked about where the gate says so, written down before and after. See `step/tasks.rs`.
 
+/// What a task gave, and what of it references bring.
+mod ended;
+
+pub use ended::{Ended, WHOLE_BYTES_MAX};
+
 use crate::agent::event::{
-    By, Call, CallId, DraftCost, Drafted, Event, Inbound, Judged, Outcome, Outlook, Status,
-    TaskCall,
+    By, Call, CallId, DraftCost, Drafted, Event, Inbound, Judged, Outlook, Status, TaskCall, Whole,
 };
 use crate::agent::state::{Pending, Stage, State};
 use crate::gate::{Decision, Facts};
@@ -57,6 +61,8 @@ pub struct Known {
     pub ran: bool,
     pub called: BTreeMap<String, CallId>,
     pub ended: BTreeMap<String, Ended>,
+    /// Whole outputs that references lead to, where the journal has a part of them.
+    pub wholes: BTreeMap<String, Whole>,
     /// Lines of the journal are gone, so that nobody knows which of its tasks have run.
     pub lost: bool,
 }
@@ -77,50 +83,6 @@ pub enum Approval {
     Given(String),
     Refused,
 }
-
-/// A task that ended.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
-    pub status: Status,
-    pub output: String,
-}
-
-impl Ended {
-    fn of(outcome: &Outcome) -> Self {
-        Self {
-            status: outcome.status,
-            output: outcome.output.clone(),
-        }
-    }
-
-    /// What references to it find.
-    fn value(&self) -> Value {
-        let text = match self.output.split_once('\n') {
-            Some((head, printed)) if head.starts_with(EXIT) => printed_on_stdout(printed),
-            _ => self.output.as_str(),
-        };
-        match serde_json::from_str(text) {
-            Ok(Value::Object(mut fields)) => {
-                fields
-                    .entry("text")
-                    .or_insert_with(|| text.trim_end().into());
-                Value::Object(fields)
-            }
-            Ok(items @ Value::Array(_)) => items,
-            Ok(_) | Err(_) => json!({"text": text.trim_end()}),
-        }
-    }
-}
-
-fn printed_on_stdout(printed: &str) -> &str {
-    let stdout = printed.strip_prefix(STDOUT).unwrap_or_default();
-    stdout.split(STDERR).next().unwrap_or(stdout)
-}
-
-/// How the result of a command is told.
-const EXIT: &str = "Exit code: ";
-const STDOUT: &str = "stdout:\n";
-const STDERR: &str = "\nstderr:\n";
 
 impl Graphs {
     pub fn get(&self, id: &str) -> Option<&Known> {
@@ -161,6 +123,7 @@ impl Graphs {
             ran: false,
             called: BTreeMap::new(),
             ended: BTreeMap::new(),
+            wholes: BTreeMap::new(),
             lost: false,
         });
     }
@@ -258,13 +221,40 @@ impl Known {
         }
     }
 
+    /// Those that a task refers to, where the whole of what they gave is to be looked up first.
+    pub fn cut_before<'a>(
+        &self,
+        task: &Task,
+        ends: &'a BTreeMap<String, Ended>,
+    ) -> impl Iterator<Item = (String, &'a Ended)> {
+        let to = plan::references(&task.input).into_iter();
+        to.filter_map(|reference| {
+            let ended = ends.get(&reference.task).filter(|ended| ended.is_cut())?;
+            let is_known = self.wholes.contains_key(&reference.task);
+            (!is_known).then_some((reference.task, ended))
+        })
+    }
+
     /// What the call of a task is made with.
     ///
     /// # Errors
     /// Why it cannot be called.
     pub fn arguments(&self, task: &Task, ends: &BTreeMap<String, Ended>) -> Result<Value, String> {
-        let value = |(task, ended): (&String, &Ended)| (task.clone(), ended.value());
-        let outputs = ends.iter().map(value).collect();
+        let (mut outputs, mut bytes) = (BTreeMap::new(), 0);
+        for reference in plan::references(&task.input) {
+            let Some(ended) = ends.get(&reference.task) else {
+                continue; // told as what it is: nothing is there
+            };
+            let value = ended.value(self.wholes.get(&reference.task));
+            let value = value.map_err(|why| format!("{reference}: {why}"))?;
+            outputs.insert(reference.task.clone(), value);
+            bytes += ended::bytes_of(&reference, &outputs)?;
+            if bytes > WHOLE_BYTES_MAX {
+                return Err(format!(
+                    "{reference}: what the references of one task bring is too long: {WHOLE_BYTES_MAX} bytes are possible. Let them bring less"
+                ));
+            }
+        }
         plan::resolve(&task.input, &outputs).map_err(|error| error.to_string())
     }
 }
@@ -282,7 +272,7 @@ pub fn end_of(pending: &Pending) -> Option<Ended> {
         return None;
     };
     let started = pending.began.is_some() || pending.may_have_run;
-    (started || outcome.status != Status::Cancelled).then(|| Ended::of(outcome))
+    (started || outcome.status != Status::Cancelled).then(|| Ended::of(&pending.call.id, outcome))
 }
 
 /// The plan whose tasks run in this turn.

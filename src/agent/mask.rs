@@ -120,7 +120,16 @@ impl Masks {
     /// An outcome as the model reads it and the journal keeps it.
     pub fn outcome(&self, mut outcome: Outcome) -> Outcome {
         outcome.output = self.apply(outcome.output);
-        outcome.whole = outcome.whole.map(|whole| self.apply(whole));
+        outcome.whole = outcome.whole.map(|whole| match &mut outcome.printed {
+            // What is masked is longer or shorter than it was.
+            Some(printed) if whole.is_char_boundary(printed.bytes) => {
+                let (stdout, stderr) = whole.split_at(printed.bytes);
+                let stdout = self.apply(stdout.to_owned());
+                printed.bytes = stdout.len();
+                stdout + &self.apply(stderr.to_owned())
+            }
+            _ => self.apply(whole),
+        });
         for change in &mut outcome.changes {
             change.diff = self.apply(std::mem::take(&mut change.diff));
         }

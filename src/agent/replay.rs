@@ -186,6 +186,7 @@ fn answers_look(event: &Event) -> bool {
         Event::CallExamined { .. }
             | Event::CallProbed { .. }
             | Event::GraphExamined { .. }
+            | Event::WholesSeen { .. }
             | Event::TreeSeen { .. }
             | Event::SpendSeen { .. }
             | Event::ChainVerified { .. }
@@ -272,6 +273,7 @@ fn looked(look: &Look, event: &Event) -> Match {
     let same = match (look, event) {
         (Look::Examine { call, .. }, Event::CallExamined { call: id, .. }) => call.id == *id,
         (Look::Graph { graph, .. }, Event::GraphExamined { graph: id, .. }) => graph == id,
+        (Look::Outputs { graph, .. }, Event::WholesSeen { graph: id, .. }) => graph == id,
         (Look::Probe { call, .. }, Event::CallProbed { call: id, .. }) => call == id,
         // Where the workspace could not be opened.
         (Look::Examine { call, .. }, Event::ToolFinished { call: id, .. }) => call.id == *id,
@@ -298,6 +300,9 @@ fn looked(look: &Look, event: &Event) -> Match {
         (false, Look::Mcp { .. }) => Match::Different("look at what MCP servers offer".into()),
         (false, Look::Tree { call }) => {
             Match::Different(format!("look at the workspace before call {call}"))
+        }
+        (false, Look::Outputs { graph, .. }) => {
+            Match::Different(format!("read what tasks of plan {graph} gave"))
         }
         (false, Look::Spend { .. }) => Match::Different("look up the month's spend".into()),
     }

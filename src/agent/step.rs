@@ -14,7 +14,9 @@ pub use effect::{DraftBounds, Effect, Toolset};
 
 use crate::agent::asking::{self, Asked};
 use crate::agent::brief::Brief;
-use crate::agent::event::{Call, CallId, EndReason, Event, Expectation, Opening, OutgoingKind};
+use crate::agent::event::{
+    Call, CallId, EndReason, Event, Expectation, Opening, OutgoingKind, Printed,
+};
 use crate::agent::limits::{self, Limits};
 use crate::agent::mask::Masks;
 use crate::agent::mcp::{self, Offer};
@@ -120,6 +122,11 @@ pub enum Look {
         graph: String,
         tasks: Vec<(String, Vec<Touch>)>,
         opening: Arc<Opening>,
+    },
+    /// The whole outputs of tasks of a plan, which the journal has only parts of.
+    Outputs {
+        graph: String,
+        outputs: Vec<(String, CallId, Option<Printed>)>,
     },
     /// Whether an effect in doubt happened.
     Probe {

@@ -4,7 +4,7 @@
 
 use super::streams::{OUTPUT_CHARS_MAX, is_cut, show};
 use super::{Action, Reach, RunFuture, Tool, args, schema_of};
-use crate::agent::event::{Call, CallId, EffectClass, Expectation, Outcome, Status};
+use crate::agent::event::{Call, CallId, EffectClass, Expectation, Outcome, Printed, Status};
 use crate::gate::{Approved, Authority, Runnable, Touch};
 use crate::world::confine::Needs;
 use crate::world::process::{Exit, Finished, Launch, Life};
@@ -269,6 +269,10 @@ fn told(timeout: Duration, finished: Finished) -> Outcome {
         .whole
         .as_ref()
         .map(|whole| digest_of(whole.as_bytes()));
+    outcome.printed = cut.then_some(Printed {
+        bytes: stdout.len(),
+        omitted_bytes: finished.stdout.omitted_bytes,
+    });
     outcome.exit_code = code;
     outcome.duration_ms = finished.duration_ms;
     outcome

@@ -62,6 +62,12 @@ impl World {
                 graph,
                 facts: BTreeMap::new(),
             },
+            (Look::Outputs { graph, outputs }, _) => {
+                let kept = Outputs::of(&self.data_dir, &session);
+                let whole = |(task, call, printed)| (task, kept.whole(&call, printed));
+                let outputs = outputs.into_iter().map(whole).collect();
+                Event::WholesSeen { graph, outputs }
+            }
             (Look::Probe { call, expect }, Ok(workspace)) => {
                 self.probe(call, expect, &session, workspace).await
             }

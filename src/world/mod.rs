@@ -463,6 +463,8 @@ impl World {
         let mut outcome = self.masks.outcome(outcome);
         if let Some(whole) = outcome.whole.take() {
             let outputs = Outputs::of(&self.data_dir, &scene.session);
+            let digest = || workspace::digest_of(whole.as_bytes());
+            outcome.digest.get_or_insert_with(digest);
             outcome.output.push_str(&keep(&outputs, &call, &whole));
         }
         Event::ToolFinished { call, outcome }

@@ -7,7 +7,8 @@
 //! What the model read stands in the journal, so a result that is left out of the conversation needs no copy: it is read
 //! back from there.
 
-use crate::agent::event::{CallId, Event};
+use crate::agent::event::{CallId, Event, Printed, Whole};
+use crate::agent::graphs::WHOLE_BYTES_MAX;
 use crate::world::journal;
 use crate::world::spool::{About, Found, Spool};
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -95,6 +96,36 @@ impl Outputs {
             format!(
                 "there is no output of a call {call:?} in this session; the marks in results name those there are"
             )
+        })
+    }
+
+    /// The whole output of a call, of a command what it printed on stdout, for a reference to it.
+    pub fn whole(&self, call: &CallId, printed: Option<Printed>) -> Whole {
+        if let Some(Printed { omitted_bytes, .. }) = printed.filter(|one| one.omitted_bytes > 0) {
+            return Whole::NotKept {
+                bytes: omitted_bytes,
+            };
+        }
+        let path = self.folder.join(&call.0);
+        let read = || {
+            let bytes = printed.map_or_else(
+                || fs::metadata(&path).map(|meta| meta.len()),
+                |one| Ok(one.bytes as u64),
+            )?;
+            if bytes > WHOLE_BYTES_MAX as u64 {
+                return Ok(Whole::TooLong { bytes });
+            }
+            let mut text = fs::read_to_string(&path)?;
+            if let Some(printed) = printed {
+                if !text.is_char_boundary(printed.bytes) {
+                    return Err(io::Error::other("it was altered"));
+                }
+                text.truncate(printed.bytes);
+            }
+            Ok(Whole::Text { text })
+        };
+        read().unwrap_or_else(|error: io::Error| Whole::Gone {
+            why: error.to_string(),
         })
     }
 

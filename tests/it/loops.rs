@@ -229,7 +229,7 @@ impl<'a> Player<'a> {
             Look::Probe { .. } => panic!("nothing is in doubt here"),
             Look::Brief { .. } => panic!("the workspace has no files of its own"),
             Look::Mcp { .. } => panic!("there are no MCP servers"),
-            Look::Graph { .. } => panic!("there are no plans"),
+            Look::Graph { .. } | Look::Outputs { .. } => panic!("there are no plans"),
             Look::Spend { .. } => panic!("nobody asks what it cost"),
             Look::Workspaces { .. } | Look::Chain { .. } => panic!("nobody asks for the chain"),
             Look::Tree { call } => {

@@ -6,17 +6,26 @@ use crate::plan_chat::{Task, drafts, plan, shell, task};
 use crate::plan_draft::bounds;
 use crate::skills::{newest, trust};
 use crate::support::{Rig, call, calls, make_repository, says};
-use journeyman::agent::event::{Drafted, Event, OutgoingKind};
+use journeyman::agent::event::{Drafted, Event, OutgoingKind, Status};
 use journeyman::agent::mcp::Offer;
 use journeyman::config::Settings;
 use journeyman::plan::{Catalog, Draft, Next};
 use journeyman::tools;
 use serde_json::{Value, json};
+use std::fs;
 
 const OBJECTIVE: &str = "tidy up the shop";
 
 fn rig(tasks: &[Task], adjust: impl FnOnce(&mut Settings)) -> Rig {
     Rig::playing(json!({"replies": [], "drafts": drafts(tasks)}), adjust)
+}
+
+/// Runs the last plan with a yes to all that is asked about it first.
+async fn run(rig: &mut Rig) -> String {
+    rig.say("/plan run").await;
+    rig.question().await;
+    rig.say("yes").await;
+    rig.message(OutgoingKind::Final).await
 }
 
 fn started(rig: &Rig) -> usize {
@@ -99,6 +108,110 @@ async fn the_money_of_a_turn_ends_a_draft() {
         _ => None,
     });
     assert_eq!(cost.expect("it was drafted").answers, 1);
+}
+
+// --- references ----------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_reference_brings_all_of_an_output_that_the_model_sees_a_part_of() {
+    let both = "bash -c 'seq 1 3000; seq 1 3000 >&2'";
+    let object = r#"bash -c 'echo "{\"list\": [$(seq -s, 1 3000)]}"'"#;
+    let mut rig = rig(
+        &[
+            shell("count", both, &[]),
+            shell("object", object, &[]),
+            task(
+                "note",
+                "files.write_file",
+                json!({"path": "all.txt", "content": "{{count.output.text}}\n"}),
+                &["count"],
+            ),
+            task(
+                "last",
+                "files.write_file",
+                json!({"path": "last.txt", "content": "{{object.output.list[2999]}}\n"}),
+                &["object"],
+            ),
+        ],
+        |_| {},
+    );
+    plan(&mut rig).await;
+    let text = run(&mut rig).await;
+    assert!(text.contains("4 done"), "{text}\n{}", rig.transcript());
+    let counted: String = (1..=3000).map(|n| format!("{n}\n")).collect();
+    let written = fs::read_to_string(rig.workspace().join("all.txt")).expect("it was written");
+    assert_eq!(written, counted);
+    let last = fs::read_to_string(rig.workspace().join("last.txt")).expect("it was written");
+    assert_eq!(last, "3000\n");
+}
+
+#[tokio::test]
+async fn an_output_that_is_too_long_for_a_reference_is_refused_and_not_cut() {
+    let mut rig = rig(
+        &[
+            shell("count", "bash -c 'seq 1 30000'", &[]),
+            task(
+                "note",
+                "files.write_file",
+                json!({"path": "all.txt", "content": "{{count.output.text}}"}),
+                &["count"],
+            ),
+            shell("less", "bash -c 'seq 1 3000'", &[]),
+            task(
+                "often",
+                "files.write_file",
+                json!({"path": "all.txt", "content": "{{less.output.text}}\n".repeat(10)}),
+                &["less"],
+            ),
+        ],
+        |_| {},
+    );
+    plan(&mut rig).await;
+    let text = run(&mut rig).await;
+    assert!(text.contains("2 done, 2 failed"), "{text}");
+    assert!(
+        text.contains("what the references of one task bring is too long"),
+        "{text}"
+    );
+    assert!(
+        text.contains("{{count.output.text}}: the output is too long"),
+        "{text}"
+    );
+    assert!(!rig.workspace().join("all.txt").exists());
+}
+
+#[tokio::test]
+async fn what_a_reference_brings_is_denied_or_asked_about_like_any_call() {
+    let mut rig = rig(
+        &[
+            shell("make", "mkdir made", &[]),
+            task(
+                "bad",
+                "files.read_lines",
+                json!({"path": "bad.txt", "start": 1, "end": 1}),
+                &["make"],
+            ),
+            shell("deny", "sudo cat {{name.output.text}}", &["name"]),
+            shell("name", "cat notes.txt", &["make"]),
+            task(
+                "leave",
+                "files.write_file",
+                json!({"path": "{{name.output.text}}", "content": "x"}),
+                &["name"],
+            ),
+        ],
+        |_| {},
+    );
+    fs::write(rig.workspace().join("bad.txt"), "x\n").expect("a file");
+    plan(&mut rig).await;
+    fs::write(rig.workspace().join("notes.txt"), "../outside.txt\n").expect("a file");
+    let text = run(&mut rig).await;
+    assert!(text.contains("3 done, 2 failed"), "{text}");
+    let denied = rig.records().into_iter().filter(
+        |one| matches!(&one.event, Event::ToolFinished { outcome, .. } if outcome.status == Status::Denied),
+    );
+    assert_eq!(denied.count(), 2, "{}", rig.transcript());
+    assert!(!rig.workspace().join("../outside.txt").exists());
 }
 
 // --- whose plan, and where -------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ use journeyman::agent::event::{
     Answer, Call, CallId, CheckpointTaken, Closed, CommandWish, DraftCost, Drafted, EffectClass,
     Event, Expectation, ExpectedFile, Got, Image, Inbound, Loaded, Media, MediaKind, Names,
     NotDelivered, Opening, Outcome, Probe, Record, Restored, Scheduled, Status, TheirKind,
-    Timestamp, TreeId, Usage, Via, WorkspaceRef,
+    Timestamp, TreeId, Usage, Via, Whole, WorkspaceRef,
 };
 use journeyman::agent::language::Language;
 use journeyman::agent::limits::{DEFAULTS, Limits};
@@ -641,6 +641,12 @@ impl Simulation {
                 facts: tasks
                     .into_iter()
                     .map(|(task, touches)| (task, self.facts(&touches)))
+                    .collect(),
+            },
+            Look::Outputs { graph, outputs } => Event::WholesSeen {
+                graph,
+                outputs: (outputs.into_iter())
+                    .map(|(task, ..)| (task, Whole::TooLong { bytes: 1 << 20 }))
                     .collect(),
             },
             Look::Probe { call, expect } => {

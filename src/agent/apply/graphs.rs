@@ -6,7 +6,7 @@ use super::outbox::{notice, say, say_progress};
 use super::{Illegal, fresh, illegal, mcp, spend, trust, turn};
 use crate::agent::event::{
     By, Call, CallId, DraftCost, Drafted, EndReason, Outcome, OutgoingKind, Outlook, Status,
-    TaskCall, Via,
+    TaskCall, Via, Whole,
 };
 use crate::agent::graphs::{self, Approval, Ended, Known, Made, RUN, Work};
 use crate::agent::loops::Loops;
@@ -238,6 +238,16 @@ pub(super) fn judged(
     Ok(())
 }
 
+pub(super) fn see_wholes(
+    state: &mut State,
+    id: &str,
+    outputs: &BTreeMap<String, Whole>,
+) -> Result<(), Illegal> {
+    let known = at_work(state, id)?;
+    known.wholes.extend(outputs.clone());
+    Ok(())
+}
+
 /// The calls of the next round, or more of them in the one that is under way.
 pub(super) fn call(state: &mut State, calls: Vec<Pending>) -> Result<(), Illegal> {
     if calls.is_empty() {
@@ -292,11 +302,7 @@ pub(super) fn call_tasks(
                 return illegal(format!("plan {id} has no task {task}"));
             }
             (TaskCall::Unfit { why }, _) => {
-                let ended = Ended {
-                    status: Status::Failed,
-                    output: why.clone(),
-                };
-                known.ended.insert(task.clone(), ended);
+                known.ended.insert(task.clone(), Ended::unfit(why));
             }
         }
     }
@@ -400,6 +406,9 @@ pub(super) fn end_turn(state: &mut State, work: Option<Work>, reason: EndReason)
     let Some(work) = work else {
         return;
     };
+    if let Some(known) = state.graphs.get_mut(&work.graph) {
+        known.wholes.clear(); // they are kept where they were found
+    }
     let Some(known) = state.graphs.get(&work.graph).cloned() else {
         return;
     };

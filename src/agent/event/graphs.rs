@@ -52,6 +52,27 @@ pub enum Judged {
     Unfit { why: String },
 }
 
+/// The whole output of a task, which references bring.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Whole {
+    Text {
+        text: String,
+    },
+    /// More than a reference brings.
+    TooLong {
+        bytes: u64,
+    },
+    /// So much of what the command printed was not kept.
+    NotKept {
+        bytes: u64,
+    },
+    /// It is not there any more.
+    Gone {
+        why: String,
+    },
+}
+
 /// A task that is called, or why it cannot be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]

@@ -566,6 +566,9 @@ pub struct Outcome {
     /// The whole output, where `output` shows only a part: kept beside the journal, not in it.
     #[serde(skip)]
     pub whole: Option<String>,
+    /// What of that a command printed on stdout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub printed: Option<Printed>,
     /// Exit code and argv of a command, for the audit table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -575,6 +578,15 @@ pub struct Outcome {
     /// The effect had consequences, so this line must be durable.
     #[serde(default)]
     pub consequential: bool,
+}
+
+/// What of a whole output a command printed on stdout: it comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Printed {
+    pub bytes: usize,
+    /// Bytes from the middle of it that were not kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted_bytes: u64,
 }
 
 impl Outcome {
@@ -595,6 +607,7 @@ impl Outcome {
             changes: Vec::new(),
             tree: None,
             whole: None,
+            printed: None,
             exit_code: None,
             spent: None,
             consequential: false,

@@ -211,6 +211,9 @@ fn call_tasks(state: &State, known: &Known) -> Option<Decision> {
     if ready.is_empty() {
         return None;
     }
+    if let Some(look) = look_at_outputs(known, &ready, &ends) {
+        return Some(look);
+    }
     let first = state.calls().len() + 1;
     let called = ready.into_iter().enumerate().filter_map(|(at, id)| {
         let task = known.task(&id)?;
@@ -221,6 +224,27 @@ fn call_tasks(state: &State, known: &Known) -> Option<Decision> {
         graph: known.id.clone(),
         tasks: called.collect(),
     }))
+}
+
+/// References bring whole outputs, where the journal has a part of them.
+fn look_at_outputs(
+    known: &Known,
+    ready: &[String],
+    ends: &BTreeMap<String, Ended>,
+) -> Option<Decision> {
+    let tasks = ready.iter().filter_map(|id| known.task(id));
+    let cut = tasks.flat_map(|task| known.cut_before(task, ends));
+    let cut: BTreeMap<String, &Ended> = cut.collect();
+    let outputs = cut
+        .into_iter()
+        .filter_map(|(task, ended)| Some((task, ended.cut.clone()?, ended.printed)));
+    let outputs: Vec<_> = outputs.collect();
+    (!outputs.is_empty()).then(|| {
+        Decision::Look(Look::Outputs {
+            graph: known.id.clone(),
+            outputs,
+        })
+    })
 }
 
 /// With its references resolved, and looked at again: what is known now may not fit.
