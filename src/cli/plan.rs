@@ -156,12 +156,19 @@ impl Run {
             )));
         }
         let (model, workspace) = (model(settings)?, fixed_workspace(None)?);
-        block_on(async {
+        let exit = block_on(async {
             let assembly = assemble(settings, model, workspace)?;
             let exit = attend(&assembly, &found, self.how, &id).await;
             leave(assembly).await;
             exit
-        })?
+        })??;
+        // A plan that was refused is not done, although its turn is.
+        match exit {
+            Exit::Done if find(settings, Some(&id))?.known.is_untouched() => {
+                Ok(Exit::of(EndReason::Failed))
+            }
+            exit => Ok(exit),
+        }
     }
 }
 

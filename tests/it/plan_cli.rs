@@ -100,6 +100,7 @@ async fn a_plan_is_refused_as_a_whole_and_shown_as_a_flowchart() {
     assert!(chart.out.contains("flowchart TD"), "{}", chart.out);
     let refused = run(&program, &["plan", "run", "--no-approvals"]).await;
     assert!(ran(&program).is_empty(), "{}", refused.err);
+    assert_eq!(refused.code, 1, "what did not run is not done");
     assert_eq!(
         refused.err.matches("May I run plan").count(),
         1,
