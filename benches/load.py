@@ -32,6 +32,8 @@ BIN = pathlib.Path(os.environ.get("JOURNEYMAN_BIN", ROOT / "target/release/journ
 SECRET = "load-app-secret"
 CONNECTIONS = 64
 READY_SECONDS_MAX = 30
+# A bare write that takes longer says that the machine stood still.
+STILL_MS = 10
 
 
 # --- the others ------------------------------------------------------------------------------------------------------
@@ -109,7 +111,7 @@ def bare(folder, pipe):
             time.sleep(max(0, due - time.monotonic()))
             os.pwrite(file.fileno(), b"x" * 4096, 0)
             os.fdatasync(file.fileno())
-            times.append((time.monotonic() - due) * 1000)
+            times.append((due, (time.monotonic() - due) * 1000))
             due += 0.01
     pipe.send(times)
 
@@ -262,25 +264,25 @@ class Caller(Http):
 
 
 async def play(port, requests, rate):
-    """Posts everything, at this rate, whatever became of those before. Status and seconds of each, from when it was due."""
+    """Posts everything, at this rate, whatever became of those before. Status and seconds of each, from when it was due, and that."""
     loop, free = asyncio.get_running_loop(), asyncio.Queue()
     for _ in range(CONNECTIONS):
         _, caller = await loop.create_connection(Caller, "127.0.0.1", port)
         free.put_nowait(caller)
     results, tasks = [], []
 
-    async def one(at, request, due):
+    async def one(request, due):
         caller = await free.get()
         status = await caller.post(request)
         free.put_nowait(caller)
-        results.append((status, loop.time() - due, at))
+        results.append((status, loop.time() - due, due))
 
     start = loop.time() + 0.1
     for at, request in enumerate(requests):
         due = start + at / rate
         if (wait := due - loop.time()) > 0:
             await asyncio.sleep(wait)
-        tasks.append(asyncio.create_task(one(at, request, due)))
+        tasks.append(asyncio.create_task(one(request, due)))
     await asyncio.gather(*tasks)
     return results, loop.time() - start
 
@@ -373,13 +375,17 @@ def webhooks(wanted):
             p50, p99, most = percentile(times, 0.5), percentile(times, 0.99), max(times)
             print(f"{len(results)} webhooks in {seconds:.1f} s, {len(results) / seconds:.0f} a second; not 200: {dict(refused)}")
             print(f"to the durable 200: median {p50:.1f} ms, p99 {p99:.1f} ms, most {most:.0f} ms; processor time {used / len(results) * 1e6:.0f} µs each")
-            floor = percentile(beside, 0.99)
-            print(f"4 kB written and synced beside it: median {percentile(beside, 0.5):.1f} ms, p99 {floor:.1f} ms, most {max(beside):.0f} ms")
+            bare_ms = [ms for _, ms in beside]
+            print(f"4 kB written and synced beside it: median {percentile(bare_ms, 0.5):.1f} ms, p99 {percentile(bare_ms, 0.99):.1f} ms, most {max(bare_ms):.0f} ms")
+            # Seconds in which the machine itself stood still say nothing of the program.
+            still = {int(due) for due, ms in beside if ms > STILL_MS}
+            moving = [seconds * 1000 for _, seconds, due in results if int(due) not in still]
+            p99 = percentile(moving, 0.99) if len(moving) > len(times) / 3 else None
+            print(f"without the {len(still)} seconds in which that took more than {STILL_MS} ms: p99 {f'{p99:.1f} ms' if p99 else 'not known'}")
             settled(stage)
             print(f"memory: {before:.0f} MB before, {after:.0f} after, {stage.memory('VmRSS'):.0f} at rest, {stage.memory('VmHWM'):.0f} at most")
             stage.close()
-            # Where a bare write misses the target, the machine stood still, and nothing is said of the program.
-            return account(stage, ids) and not refused and (p99 < wanted.p99_ms_max or floor > wanted.p99_ms_max)
+            return account(stage, ids) and not refused and p99 is not None and p99 < wanted.p99_ms_max
 
 
 def cpu(stage):
