@@ -66,7 +66,7 @@ async fn a_killed_plan_goes_on_and_no_task_runs_twice() {
         made.out
     );
     assert!(
-        made.out.contains("\nt7: bash is not on the allowlist"),
+        made.out.contains("t6, t7: bash is not on the allowlist"),
         "{}",
         made.out
     );

@@ -99,18 +99,31 @@ pub fn planned(state: &State, known: &Known) -> String {
     state.texts.say("graph_planned", &values)
 }
 
-/// Why tasks would not simply run: a line each.
+/// Why tasks would not simply run: a line for each reason.
 pub fn reasons_before(state: &State, known: &Known) -> String {
-    let line = |(task, outlook): (&String, &Outlook)| {
+    let reason = |(task, outlook): (&String, &Outlook)| {
         let why = match &outlook.says {
             Judged::Later => state.texts.say("graph_later", &[]),
             Judged::Unfit { why } => one_line(why, OUTPUT_CHARS_MAX),
             Judged::Known { verdict, .. } if verdict.reasons.is_empty() => return None,
             Judged::Known { verdict, .. } => super::asked_because(&state.texts, verdict),
         };
-        Some(format!("\n{task}: {why}"))
+        Some((task.clone(), why))
     };
-    known.outlooks.iter().flatten().filter_map(line).collect()
+    by_reason(known.outlooks.iter().flatten().filter_map(reason))
+}
+
+/// Tasks with the same reason share a line.
+fn by_reason(reasons: impl Iterator<Item = (String, String)>) -> String {
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for (task, why) in reasons {
+        match lines.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, tasks)) => tasks.push(task),
+            None => lines.push((why, vec![task])),
+        }
+    }
+    let line = |(why, tasks): (String, Vec<String>)| format!("\n{}: {why}", tasks.join(", "));
+    lines.into_iter().map(line).collect()
 }
 
 /// How a run ended.
@@ -133,13 +146,13 @@ pub fn ran(state: &State, known: &Known) -> String {
     state.texts.say("graph_ran", &values)
 }
 
-/// Why tasks failed: a line each.
+/// Why tasks failed: a line for each reason.
 pub fn reasons_after(state: &State, known: &Known) -> String {
-    let why = |(task, ended): (&String, &Ended)| {
-        let why = one_line(&ended.output, OUTPUT_CHARS_MAX);
-        (ended.status != Status::Done).then(|| format!("\n{task}: {why}"))
-    };
-    known.ends(state).iter().filter_map(why).collect()
+    let ends = known.ends(state);
+    let failed = ends
+        .iter()
+        .filter(|(_, ended)| ended.status != Status::Done);
+    by_reason(failed.map(|(task, ended)| (task.clone(), one_line(&ended.output, OUTPUT_CHARS_MAX))))
 }
 
 /// A plan as it stands, whatever became of it.
