@@ -5,6 +5,8 @@ use crate::agent::event::CallId;
 use crate::agent::{limits, money};
 use crate::config::{ModelSettings, Settings, WhatsApp};
 use crate::world::process::{self, Exit as Ended, Processes};
+use clap::Args;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +20,14 @@ pub(super) const LOCAL_SERVERS: &[(&str, &str)] = &[
     ("vLLM", "http://127.0.0.1:8000/v1"),
 ];
 
+/// `journeyman doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// One line of the report.
 enum Finding {
     Good(String),
@@ -27,7 +37,34 @@ enum Finding {
     Bad(String),
 }
 
-pub fn run(settings: &Settings) -> Result<Exit, CliError> {
+impl Finding {
+    fn parts(&self) -> (&'static str, &str) {
+        match self {
+            Finding::Good(text) => ("ok", text),
+            Finding::Note(text) => ("note", text),
+            Finding::Bad(text) => ("bad", text),
+        }
+    }
+}
+
+impl Doctor {
+    pub fn run(self, settings: &Settings) -> Result<Exit, CliError> {
+        if !self.json {
+            print_settings(settings);
+        }
+        let findings = block_on(examine(settings))?;
+        let is_bad = |finding: &&Finding| matches!(finding, Finding::Bad(_));
+        let bad = findings.iter().filter(is_bad).count();
+        match self.json {
+            true => println!("{}", as_json(settings, &findings)),
+            false => print_findings(&findings, bad),
+        }
+        Ok(if bad == 0 { Exit::Done } else { Exit::Failed })
+    }
+}
+
+/// Before anything is looked at, which may take seconds.
+fn print_settings(settings: &Settings) {
     println!("Configuration: {}", settings.home.display());
     for shown in &settings.shown {
         println!(
@@ -36,27 +73,30 @@ pub fn run(settings: &Settings) -> Result<Exit, CliError> {
         );
     }
     println!();
-    let findings = block_on(examine(settings))?;
-    let mut bad = 0;
-    for finding in &findings {
-        match finding {
-            Finding::Good(text) => println!("ok    {text}"),
-            Finding::Note(text) => println!("note  {text}"),
-            Finding::Bad(text) => {
-                bad += 1;
-                println!("BAD   {text}");
-            }
-        }
+}
+
+fn print_findings(findings: &[Finding], bad: usize) {
+    for (state, text) in findings.iter().map(Finding::parts) {
+        let word = if state == "bad" { "BAD" } else { state };
+        println!("{word:<5} {text}");
     }
-    println!(
-        "\n{}",
-        if bad == 0 {
-            "Nothing is broken.".to_owned()
-        } else {
-            format!("{bad} to fix.")
-        }
-    );
-    Ok(if bad == 0 { Exit::Done } else { Exit::Failed })
+    match bad {
+        0 => println!("\nNothing is broken."),
+        _ => println!("\n{bad} to fix."),
+    }
+}
+
+fn as_json(settings: &Settings, findings: &[Finding]) -> Value {
+    let set = settings.shown.iter().map(|shown| {
+        json!({ "name": shown.name, "value": shown.value, "origin": shown.origin.to_string() })
+    });
+    let found = findings.iter().map(Finding::parts);
+    let found = found.map(|(state, text)| json!({ "state": state, "text": text }));
+    json!({
+        "configuration": settings.home,
+        "settings": set.collect::<Value>(),
+        "findings": found.collect::<Value>(),
+    })
 }
 
 async fn examine(settings: &Settings) -> Vec<Finding> {

@@ -26,6 +26,8 @@ mod find;
 mod fork;
 /// The settings, asked for and tried.
 mod init;
+/// What the command line takes, for shells and for `man`.
+mod manual;
 /// MCP servers.
 pub mod mcp;
 /// What stands in a file.
@@ -55,7 +57,7 @@ mod undo;
 
 use crate::agent::event::EndReason;
 use crate::config::{ConfigError, Settings};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -140,7 +142,11 @@ enum Command {
     #[command(subcommand)]
     Index(sessions::Index),
     /// Say what is configured, what is reachable, what is missing, and how to fix it
-    Doctor,
+    Doctor(doctor::Doctor),
+    /// Print a script that lets a shell complete what is typed here
+    Completions(manual::Completions),
+    /// Print the manual page
+    Man(manual::Man),
 }
 
 impl Command {
@@ -156,7 +162,9 @@ impl Command {
             | Command::Defs(_)
             | Command::Commands(_)
             | Command::Cron(_)
-            | Command::Doctor => true,
+            | Command::Doctor(_)
+            | Command::Completions(_)
+            | Command::Man(_) => true,
             Command::Demo(_)
             | Command::Init(_)
             | Command::Serve
@@ -252,6 +260,8 @@ pub fn main() -> ExitCode {
         Command::Demo(demo) => demo.run(),
         Command::Init(init) => init.run(arguments.config.as_deref()),
         Command::Outline(outline) => outline.run(),
+        Command::Completions(completions) => completions.run(Arguments::command()),
+        Command::Man(man) => man.run(Arguments::command()),
         Command::Cron(cron::Cron::Next(next)) => {
             end_with_the_reader();
             next.run(load)
@@ -295,7 +305,9 @@ fn run(command: Command, settings: Settings) -> Result<Exit, CliError> {
         Command::Trust(trust) => trust.run(&settings),
         Command::Mcp(mcp) => mcp.run(settings),
         Command::Index(index) => index.run(settings),
-        Command::Doctor => doctor::run(&settings),
+        Command::Doctor(doctor) => doctor.run(&settings),
+        Command::Completions(completions) => completions.run(Arguments::command()),
+        Command::Man(man) => man.run(Arguments::command()),
     }
 }
 

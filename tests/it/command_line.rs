@@ -432,6 +432,60 @@ async fn doctor_says_what_is_missing_and_how_to_fix_it() {
     let good = Program::new(&model.base_url).run(&["doctor"]).await;
     assert_eq!(good.code, 0, "{}", good.out);
     assert!(!good.out.contains("test-key"), "no secret is shown");
+    let json = Program::new("").run(&["doctor", "--json"]).await;
+    assert_eq!(json.code, 1);
+    let json: Value = serde_json::from_str(&json.out).expect("JSON and nothing else");
+    let findings = json["findings"].as_array().expect("findings");
+    let is_the_model = |finding: &&Value| finding["state"] == "bad";
+    let bad: Vec<&Value> = findings.iter().filter(is_the_model).collect();
+    assert_eq!(bad.len(), 1, "{json}");
+    let why = bad[0]["text"].as_str().expect("a text");
+    assert!(why.contains("AGENT_MODEL"), "{why}");
+    let named = |set: &Value| set["name"] == "BIND_ADDR" && set["origin"].is_string();
+    assert!(
+        json["settings"]
+            .as_array()
+            .expect("settings")
+            .iter()
+            .any(named)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shell_completes_what_is_typed() {
+    let program = Program::new("");
+    let script = program.run(&["completions", "bash"]).await;
+    assert_eq!(script.code, 0, "{}", script.err);
+    let typed = "COMP_WORDS=(journeyman policy ch) COMP_CWORD=2; _journeyman journeyman ch policy; echo \"${COMPREPLY[@]}\"";
+    let output = std::process::Command::new("bash")
+        .args(["-c", &format!("{}\n{typed}", script.out)])
+        .output()
+        .expect("bash");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "check\n");
+    for shell in ["elvish", "fish", "powershell", "zsh"] {
+        let script = program.run(&["completions", shell]).await;
+        assert!(script.out.contains("backtest"), "{shell}: {}", script.err);
+    }
+    let unknown = program.run(&["completions", "ksh"]).await;
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.err.contains("fish"), "{}", unknown.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_manual_has_a_page_for_each_subcommand() {
+    let program = Program::new("");
+    let page = program.run(&["man"]).await;
+    assert_eq!(page.code, 0, "{}", page.err);
+    assert!(page.out.contains(".TH journeyman 1"), "{}", page.out);
+    assert!(page.out.contains("Exit codes"), "{}", page.out);
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages = folder.path().join("share/man1");
+    let given = pages.to_str().expect("UTF-8");
+    assert_eq!(program.run(&["man", "--dir", given]).await.code, 0);
+    for name in ["journeyman", "journeyman-run", "journeyman-policy-check"] {
+        let page = fs::read_to_string(pages.join(format!("{name}.1"))).expect(name);
+        assert!(page.contains(&format!(".TH {name} 1")), "{page}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
