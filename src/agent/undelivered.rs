@@ -69,7 +69,7 @@ impl Deliveries {
         taken.again = true;
         let mut outgoing = taken.outgoing.clone();
         if taken.ids.len() > 1 {
-            outgoing.text.insert_str(0, mark);
+            outgoing.repeat(mark);
         }
         let closed = message.undelivered.as_ref().is_some_and(|why| why.closed);
         let wait_ms = if closed { 0 } else { AGAIN_AFTER_MS };

@@ -1,8 +1,9 @@
 //! The WhatsApp wire: only Meta gets in, nothing malformed spoils a neighbour, and what goes out arrives whole.
 
 use crate::support::generated;
-use journeyman::agent::event::OutgoingKind;
+use journeyman::agent::event::{Inbound, OutgoingKind, Timestamp};
 use journeyman::agent::state::{Button, Outgoing};
+use journeyman::agent::undelivered::Deliveries;
 use journeyman::doors::whatsapp::graph::{Graph, GraphError, Retry};
 use journeyman::doors::whatsapp::payload::{self, Incoming, Kind, PayloadError};
 use journeyman::doors::whatsapp::sending::Sending;
@@ -577,6 +578,30 @@ fn outgoing(kind: OutgoingKind, text: &str) -> Outgoing {
 }
 
 const TOKEN: &str = "EAAG-not-for-logs";
+
+#[test]
+fn what_is_sent_again_says_so_once() {
+    const PART: &str = "(sent again: a part)\n";
+    const INTERRUPTED: &str = "(sent again after an interruption)\n";
+    let failure = |id: &str| Inbound {
+        about: Some(id.into()),
+        ..Inbound::text("s1", "channel", "")
+    };
+    let again = |outgoing: &Outgoing| {
+        let mut deliveries = Deliveries::default();
+        deliveries.taken(outgoing, &["a".into(), "b".into()], Timestamp(1));
+        deliveries.failed(&failure("b"), true, Timestamp(2), PART)
+    };
+    let mut first = again(&outgoing(OutgoingKind::Final, "Long.")).expect("sent again");
+    assert_eq!(first.text, format!("{PART}Long."));
+    first.repeat(INTERRUPTED);
+    assert_eq!(first.text, format!("{PART}Long."), "one mark is enough");
+    let mut interrupted = outgoing(OutgoingKind::Final, "Long.");
+    interrupted.repeat(INTERRUPTED);
+    let second = again(&interrupted).expect("sent again");
+    assert_eq!(second.text, format!("{INTERRUPTED}Long."));
+    assert_eq!(second.parts, 0, "all of it goes out");
+}
 
 async fn graph() -> (Graph, Standin) {
     let standin = standin::start(TOKEN).await.expect("a loopback port");
