@@ -9,7 +9,9 @@ use crate::history::{good_part, inspect};
 use crate::hub::index;
 use crate::world::journal::JournalError;
 use crate::world::lock::DataLock;
-use crate::world::store::{self, SessionRow, Store};
+use crate::world::store::Store;
+use crate::world::store::projection::status;
+use crate::world::store::sessions::SessionRow;
 use clap::{Args, Subcommand};
 use std::fs;
 use std::path::Path;
@@ -99,7 +101,7 @@ fn row(path: &Path, texts: &Catalogues) -> Result<SessionRow, JournalError> {
     let state = past.state;
     let status = match past.damage {
         Some(_) => "damaged",
-        None => store::status(&state),
+        None => status(&state),
     };
     Ok(SessionRow {
         id: state.opening.session.clone(),
@@ -131,7 +133,7 @@ impl Show {
         });
         lines.iter().for_each(|line| println!("{line}"));
         match inspected {
-            Ok((state, _)) if !self.json => println!("      status: {}", store::status(&state)),
+            Ok((state, _)) if !self.json => println!("      status: {}", status(&state)),
             Ok(_) => {}
             Err(error) => return Err(CliError::Failed(error.to_string())),
         }

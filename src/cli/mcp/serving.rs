@@ -135,7 +135,7 @@ impl Server {
     fn sessions(&self) -> Result<String, CliError> {
         let rows = sessions::rows(&self.settings)?;
         let shown = rows.iter().take(SESSIONS_MAX);
-        let line = |row: &crate::world::store::SessionRow| {
+        let line = |row: &crate::world::store::sessions::SessionRow| {
             format!(
                 "{} {} {}: {}",
                 row.id, row.status, row.workspace, row.objective

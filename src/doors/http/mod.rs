@@ -17,7 +17,7 @@ use crate::doors::http::follow::Wanted;
 use crate::doors::http::problem::Problem;
 use crate::hub::{DeliverError, Hub};
 use crate::world::clock;
-use crate::world::store::SessionRow;
+use crate::world::store::sessions::SessionRow;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;

@@ -4,7 +4,8 @@
 
 use super::{JobState, move_job};
 use crate::agent::event::Timestamp;
-use crate::world::store::{Store, StoreError, TO_DO};
+use crate::world::store::projection::TO_DO;
+use crate::world::store::{Store, StoreError};
 use chrono::DateTime;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
