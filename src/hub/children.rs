@@ -3,7 +3,8 @@
 //! A child is a session like any other: what it does is in its own journal, and a child that is there already is gone on
 //! with, so that nothing of it happens twice.
 
-use super::{BegunBy, DeliverError, Hub, Site, acknowledged};
+use super::opening::BegunBy;
+use super::{DeliverError, Hub, Site, acknowledged};
 use crate::agent::children::Child;
 use crate::agent::event::{EndReason, Event, Inbound, Via};
 use crate::agent::state::State;

@@ -3,7 +3,8 @@
 //! The good part is used only after the owner said so. Being told is remembered by the fresh session: it is the chat's
 //! active one from then on.
 
-use super::{DeliverError, Hub, Opened};
+use super::opening::Opened;
+use super::{DeliverError, Hub};
 use crate::agent::apply::apply;
 use crate::agent::event::Event;
 use crate::history::{good_part, keep_good_part};
