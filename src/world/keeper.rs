@@ -4,7 +4,7 @@
 //! as the *keeper*, the subreaper of everything that the command starts. A process that leaves the group, the session
 //! or its parents is still below the keeper, and ends with it: when the command ends, when the time is up, when it is
 //! told. The keeper also writes the command's [spool](super::spool). It outlives a killed server: the time limit holds,
-//! and what the command prints and how it ends is not lost.
+//! and what the command prints and how it ends is not lost. A command whose words only that server could hear ends with it.
 //!
 //! Everything here runs in a fork of a program with many threads: system calls on memory that is there already, no
 //! allocation, no lock, no panic.
@@ -72,6 +72,8 @@ pub struct Keep {
     pub room: Room,
     /// Who reads it, as long as that process lives.
     pub server: u32,
+    /// Whether the command ends when that process is gone.
+    pub goes_with_server: bool,
     /// What the command prints goes to the server itself, but for its complaints.
     pub talks: bool,
 }
@@ -132,6 +134,7 @@ impl Enclosure {
             command => keeping::keep(&Keeping {
                 command,
                 server: keep.server,
+                goes_with_server: keep.goes_with_server,
                 spool,
                 room: keep.room,
                 pipes: [stdout.0, stderr.0],

@@ -78,9 +78,11 @@ pub struct Launch {
 pub enum Life {
     /// Whoever waits for it gone, it is ended; after a kill of the server, by its time limit.
     Bound,
+    /// As `Bound`, and after a kill of the server at once: what it says is for nobody then.
+    Heard,
     /// It goes on. Another server finds its spool by the call; the text is for lists.
     Lasting(String),
-    /// As `Bound`, and what it reads and prints is ours: see [`Processes::converse`].
+    /// As `Heard`, and what it reads and prints is ours: see [`Processes::converse`].
     Talking,
 }
 
@@ -406,6 +408,7 @@ impl Processes {
             room: spool.room(),
             spool: spool.into(),
             server: std::process::id(),
+            goes_with_server: talks || launch.life == Life::Heard,
             talks,
         });
         let mut command = Command::new(&launch.program);

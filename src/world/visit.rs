@@ -103,7 +103,7 @@ impl Visit {
                 credentials: false,
             },
             guard_git: false,
-            life: Life::Bound,
+            life: Life::Heard,
         };
         Ok(Self {
             room,

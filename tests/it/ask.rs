@@ -325,6 +325,34 @@ async fn what_an_agent_inherits_is_named_for_it() {
     assert!(!run.out.contains("token-of-others"));
 }
 
+/// What it would say is for nobody then, and its time limit may be long.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_ends_with_a_killed_program_and_all_it_started_does() {
+    let desk = Desk::with("sleep 600 & echo $! > other; echo $$ > ready; wait").await;
+    let mut child = desk
+        .command(&["ask", "-s", "src", "-q", "x"])
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    let number = |name: &str| {
+        let text = fs::read_to_string(desk.rooms().first()?.join(name)).ok()?;
+        text.trim().parse::<u32>().ok()
+    };
+    let both = loop {
+        if let (Some(one), Some(other)) = (number("ready"), number("other")) {
+            break [one, other];
+        }
+        assert!(began.elapsed() < PATIENCE, "it did not begin");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    child.kill().await.unwrap();
+    let lives = |id: &u32| PathBuf::from(format!("/proc/{id}")).exists();
+    while both.iter().any(lives) {
+        assert!(began.elapsed() < PATIENCE, "it goes on for nobody");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_room_goes_with_its_process_and_never_through_a_link() {
     let desk = Desk::with("echo > ready; sleep 600").await;

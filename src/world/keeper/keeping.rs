@@ -19,6 +19,7 @@ const FORKED_ONLY: u64 = 0x40;
 pub struct Keeping {
     pub command: libc::pid_t,
     pub server: u32,
+    pub goes_with_server: bool,
     pub spool: RawFd,
     pub room: Room,
     /// The ends to read.
@@ -35,13 +36,23 @@ pub fn keep(keeping: &Keeping) -> ! {
     let _ = prctl::set_name(NAME);
     close_all_but([keeping.spool, keeping.pipes[0], keeping.pipes[1]]);
     let signals = listen();
+    let mut server = match keeping.goes_with_server {
+        true => end_of(keeping.server),
+        false => -1,
+    };
     let mut pump = Pump::new(keeping.spool, keeping.room, keeping.pipes);
     let mut status = None;
     let mut cause = layout::ITSELF;
     // The time limit; then the moment between TERM and KILL.
     let mut until = keeping.began.checked_add(keeping.limit);
+    // The server is the parent of this process, and once it is gone, another one is.
+    let in_vain =
+        || keeping.goes_with_server && std::os::unix::process::parent_id() != keeping.server;
+    if in_vain() {
+        until = Some(keeping.began); // gone before it could be watched
+    }
     loop {
-        wait(signals, &pump, until);
+        wait([signals, server, pump.pipes[0], pump.pipes[1]], until);
         for stream in 0..pump.pipes.len() {
             pump.take(stream);
         }
@@ -55,6 +66,10 @@ pub fn keep(keeping: &Keeping) -> ! {
             Some(libc::SIGTERM) => Some(layout::TOLD),
             Some(_) | None => None,
         };
+        let told = told.or(in_vain().then_some(layout::TOLD));
+        if told.is_some() {
+            server = -1; // it has said what it can say
+        }
         let late = until.is_some_and(|until| until <= Instant::now());
         match told.or(late.then_some(layout::TIMED_OUT)) {
             None => {}
@@ -105,14 +120,21 @@ fn listen() -> RawFd {
     unsafe { libc::signalfd(-1, listened.as_ref(), libc::SFD_NONBLOCK) }
 }
 
-/// Until a signal, some output, or the time is up.
-fn wait(signals: RawFd, pump: &Pump, until: Option<Instant>) {
+/// The end of a process, as a file to wait for. Where the kernel has none, -1 is waited for in vain, and the limit still holds.
+fn end_of(process: u32) -> RawFd {
+    // SAFETY: plain numbers.
+    let file = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
+    RawFd::try_from(file).unwrap_or(-1)
+}
+
+/// Until one of these files has something, or the time is up. One of a negative number has nothing.
+fn wait(files: [RawFd; 4], until: Option<Instant>) {
     let watched = |fd| libc::pollfd {
         fd,
         events: libc::POLLIN,
         revents: 0,
     };
-    let mut files = [signals, pump.pipes[0], pump.pipes[1]].map(watched);
+    let mut files = files.map(watched);
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     let timeout = left.map(|left| libc::timespec {
         tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
@@ -120,7 +142,7 @@ fn wait(signals: RawFd, pump: &Pump, until: Option<Instant>) {
     });
     let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: all of it is of this frame.
-    unsafe { libc::ppoll(files.as_mut_ptr(), 3, timeout, ptr::null()) };
+    unsafe { libc::ppoll(files.as_mut_ptr(), 4, timeout, ptr::null()) };
 }
 
 fn next_signal(signals: RawFd) -> Option<libc::c_int> {
