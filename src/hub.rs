@@ -369,6 +369,7 @@ impl Hub {
                 Ok(()) => {}
             }
         }
+        self.end_orphans()?;
         for (session, damage) in damaged {
             let chat = self.surface.store.chat_of(&session)?;
             if chat.is_some_and(|chat| doors::is_served(&chat)) {

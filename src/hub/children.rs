@@ -5,12 +5,12 @@
 
 use super::opening::BegunBy;
 use super::{DeliverError, Hub, Site, acknowledged};
-use crate::agent::children::Child;
-use crate::agent::event::{EndReason, Event, Inbound, Via};
-use crate::agent::state::State;
+use crate::agent::children::{self, Child};
+use crate::agent::event::{CallId, EndReason, Event, Inbound, Via};
+use crate::agent::state::{Stage, State};
 use crate::agent::wording;
 use crate::doors::Seen;
-use crate::world::children::{Ended, Place, Wanted, Working};
+use crate::world::children::{Ended, Ending, Place, Reached, Wanted, Working};
 use crate::world::{clock, journal};
 use std::collections::VecDeque;
 use std::fs;
@@ -28,9 +28,9 @@ const CALLS_REPORTED: usize = 3;
 type End = (EndReason, String);
 
 impl Hub {
-    /// Lets calls begin sessions here.
+    /// Lets calls begin sessions here, and end them.
     pub(super) fn begin_children(self: &Arc<Self>) {
-        let hub = Arc::downgrade(self);
+        let (hub, ending) = (Arc::downgrade(self), Arc::downgrade(self));
         let begin = move |wanted: Wanted| -> Working {
             let hub = hub.clone();
             Box::pin(async move {
@@ -40,8 +40,20 @@ impl Hub {
                 }
             })
         };
+        let end = move |session: String| -> Ending {
+            let hub = ending.clone();
+            Box::pin(async move {
+                match hub.upgrade() {
+                    Some(hub) => hub.end_child(session).await,
+                    None => std::future::pending().await, // the program ends
+                }
+            })
+        };
         let children = &self.surface.world.inquiries.children;
-        children.are_begun_by(Box::new(begin));
+        children.are_kept_by(Reached {
+            begin: Box::new(begin),
+            end: Box::new(end),
+        });
     }
 
     async fn child(self: Arc<Self>, mut wanted: Wanted) -> Ended {
@@ -58,6 +70,10 @@ impl Hub {
                 () = cancel.cancelled() => self.stop_child(&session, &owner, &mut seen).await,
             },
         };
+        self.ended(session, end)
+    }
+
+    fn ended(&self, session: String, end: Result<End, String>) -> Ended {
         let spend = self.peek(&session).map(|state| state.spend);
         let (reason, text) = match end {
             Ok((reason, text)) => (Some(reason), text),
@@ -69,6 +85,55 @@ impl Hub {
             text,
             spend: spend.unwrap_or_default(),
         }
+    }
+
+    /// Ends a child that a process before this one left: nobody goes on with it. `None` where there is none.
+    async fn end_child(self: Arc<Self>, session: String) -> Option<Ended> {
+        if !self.path(&session).is_file() {
+            return None;
+        }
+        let mut seen = self.surface.observers.watch();
+        let end = match self.peek(&session) {
+            Err(error) => Err(error.to_string()),
+            Ok(state) if state.turn.is_some() => {
+                let owner = state.opening.owner.clone();
+                self.stop_child(&session, &owner, &mut seen).await
+            }
+            Ok(state) => match (state.last_end, self.last_words(&session)) {
+                (Some(reason), Ok(words)) => Ok((reason, words)),
+                (None, Ok(_)) => Err("it never began".to_owned()),
+                (_, Err(error)) => Err(error.to_string()),
+            },
+        };
+        Some(self.ended(session, end))
+    }
+
+    /// Ends children whose call is over: nobody goes on with them. For the start, within the runtime.
+    pub(super) fn end_orphans(self: &Arc<Self>) -> Result<(), DeliverError> {
+        let in_turn = self.surface.store.in_turn()?;
+        for session in in_turn.into_iter().filter(|id| children::is_id(id)) {
+            match self.is_orphan(&session) {
+                Ok(true) => drop(tokio::spawn(self.clone().end_child(session))),
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%session, %error, "nobody knows whether it is wanted"),
+            }
+        }
+        Ok(())
+    }
+
+    fn is_orphan(&self, session: &str) -> Result<bool, DeliverError> {
+        let state = self.peek(session)?;
+        let Some(child) = state
+            .opening
+            .child
+            .as_ref()
+            .filter(|_| state.turn.is_some())
+        else {
+            return Ok(false);
+        };
+        let parent = self.peek(&child.parent)?;
+        let call = parent.pending(&CallId(child.about.clone()));
+        Ok(call.is_none_or(|pending| matches!(pending.stage, Stage::Finished(_))))
     }
 
     /// Makes it, or goes on with the one that is there; its end, where it has come to that already.

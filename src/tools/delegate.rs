@@ -96,13 +96,7 @@ async fn hand_on(
     if workspace.is_some() && elsewhere.is_none() {
         return Err("that workspace is not there; list_workspaces shows which are".into());
     }
-    // The same call with other words is another child: lines of a journal can get lost.
-    let about = format!(
-        "{}-{:.6}",
-        id.0.replace('.', "-"),
-        digest_of(objective.as_bytes())
-    );
-    let session = children::id(&helpers.opening.session, &about);
+    let session = session_of(helpers, &id, objective);
     let name = format!("helper {id}");
     let tools: Option<BTreeSet<String>> = tools.clone().map(BTreeSet::from_iter);
     let role = children::role(&name, tools, helpers.role.as_deref());
@@ -143,6 +137,41 @@ async fn hand_on(
         Some(there) => commits_in(there, reach, &id, &own).await,
     };
     Ok(told(&ended, &commits))
+}
+
+/// The same call with other words is another child: lines of a journal can get lost.
+fn session_of(helpers: &Helpers, call: &CallId, objective: &str) -> String {
+    let about = format!(
+        "{}-{:.6}",
+        call.0.replace('.', "-"),
+        digest_of(objective.as_bytes())
+    );
+    children::id(&helpers.opening.session, &about)
+}
+
+/// Ends the child of a call that was made by an earlier process, and is not wanted any more.
+pub async fn end_delegated(call: &Call, reach: &Reach) -> Outcome {
+    let nobody = || Outcome::new(Status::Cancelled, "Stopped before anybody was asked.");
+    let json = call.json().map_err(|error| error.to_string());
+    let wanted = json.and_then(|json| args::<Args>(&json));
+    let (Some(helpers), Ok(wanted)) = (&reach.helpers, wanted) else {
+        return nobody();
+    };
+    let session = session_of(helpers, &call.id, &wanted.objective);
+    let Some(ended) = helpers.inquiries.children.end(session.clone()).await else {
+        return nobody();
+    };
+    let git = Git {
+        reach,
+        call: &call.id,
+    };
+    let commits = match wanted.workspace {
+        None => commits(&git, &branch(&session)).await,
+        Some(_) => String::new(),
+    };
+    let mut outcome = told(&ended, &commits);
+    outcome.consequential = true;
+    outcome
 }
 
 /// It goes on from where this session is, with all that is committed here.

@@ -92,6 +92,7 @@ mod streams; // what a command printed
 mod text; // bounded text
 mod walk; // the files that a model may see
 
+pub use delegate::end_delegated;
 pub use git_commit::find_commit;
 pub use load_command::is_for_models;
 pub use load_skill::loads as skill_of;

@@ -59,22 +59,29 @@ pub struct Ended {
 
 /// A child at work.
 pub type Working = Pin<Box<dyn Future<Output = Ended> + Send>>;
-type Begin = Box<dyn Fn(Wanted) -> Working + Send + Sync>;
+/// The end of a child; `None` where there is none.
+pub type Ending = Pin<Box<dyn Future<Output = Option<Ended>> + Send>>;
 
-/// Begins child sessions, once there is a hub.
+/// How the hub is reached.
+pub struct Reached {
+    pub begin: Box<dyn Fn(Wanted) -> Working + Send + Sync>,
+    pub end: Box<dyn Fn(String) -> Ending + Send + Sync>,
+}
+
+/// Begins and ends child sessions, once there is a hub.
 #[derive(Default)]
-pub struct Children(OnceLock<Begin>);
+pub struct Children(OnceLock<Reached>);
 
 impl Children {
-    /// Says who begins them; the first one counts.
-    pub fn are_begun_by(&self, begin: Begin) {
-        let _ = self.0.set(begin);
+    /// Says who begins and ends them; the first one counts.
+    pub fn are_kept_by(&self, hub: Reached) {
+        let _ = self.0.set(hub);
     }
 
     /// Begins one, or goes on with it; ready when its turn has ended.
     pub async fn begin(&self, wanted: Wanted) -> Ended {
         match self.0.get() {
-            Some(begin) => begin(wanted).await,
+            Some(hub) => (hub.begin)(wanted).await,
             None => Ended {
                 session: wanted.session,
                 reason: None,
@@ -82,5 +89,10 @@ impl Children {
                 spend: Spend::default(),
             },
         }
+    }
+
+    /// Ends one that an earlier process began; `None` where it never did.
+    pub async fn end(&self, session: String) -> Option<Ended> {
+        (self.0.get()?.end)(session).await
     }
 }

@@ -6,9 +6,10 @@ use crate::agent::event::{Call, CallId, Event, Outcome, Status};
 use crate::tools;
 
 impl World {
-    /// Takes the result of a tool that an earlier process started, once its keeper has it.
+    /// Takes the result of a tool that an earlier process started, once its keeper has it; ends the session that one began.
     pub(super) async fn await_tool(&self, call: &Call, scene: &Scene) -> Event {
         let outcome = match self.reach(scene, None) {
+            Some(reach) if tools::delegates(call) => tools::end_delegated(call, &reach).await,
             Some(reach) => tools::await_kept(call, &reach).await,
             None => Outcome::new(Status::Unknown, "The workspace cannot be opened."),
         };

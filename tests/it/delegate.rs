@@ -524,6 +524,99 @@ async fn a_helper_that_waits_is_waited_for_after_a_kill_as_well() {
     assert_eq!((text.len(), text[0].status), (1, Status::Done), "{text:?}");
 }
 
+async fn stopped(served: &mut Served) {
+    assert!(served.hears().await.text.contains("Stopping"));
+    let told = served.hears().await.text;
+    assert!(told.contains("Stopped"), "{told}");
+}
+
+/// A server dies while its helper waits for a yes. What is stopped in the next one is stopped for the helper, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn cancel_reaches_a_helper_that_a_killed_server_left() {
+    let model = FakeModel::deciding(asks).await;
+    let mut served = Served::new(&model).await;
+    served.begin().await;
+    served.says("wamid.1", "do it").await;
+    assert!(served.hears().await.text.contains("helper 1.1"));
+    served.signal(nix::sys::signal::Signal::SIGKILL);
+    served.ended().await;
+    served.begin().await;
+    assert!(served.hears().await.text.contains("interrupted"));
+    served.says("wamid.2", "/cancel").await;
+    stopped(&mut served).await;
+    let (parent, children) = family(&served.program);
+    let ends = |event: &Event| matches!(event, Event::TurnEnded { .. });
+    assert_eq!((count(&parent, ends), count(&children[0], ends)), (1, 1));
+    let stopped = &outcomes(&parent)[0];
+    assert_eq!(stopped.status, Status::Cancelled, "{}", stopped.output);
+    assert!(
+        stopped.output.contains("It was stopped."),
+        "{}",
+        stopped.output
+    );
+    // Its question is nobody's any more.
+    served.says("wamid.3", "yes").await;
+    served.hears().await;
+    let (_, children) = family(&served.program);
+    let given = |event: &Event| matches!(event, Event::ApprovalGiven { .. });
+    assert_eq!(count(&children[0], given), 0);
+}
+
+/// The call came to its end without its helper: the next start ends that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_whose_call_is_over_is_ended_at_the_next_start() {
+    let model = FakeModel::deciding(asks).await;
+    let mut served = Served::new(&model).await;
+    served.begin().await;
+    served.says("wamid.1", "do it").await;
+    assert!(served.hears().await.text.contains("helper 1.1"));
+    served.signal(nix::sys::signal::Signal::SIGKILL);
+    served.ended().await;
+    served
+        .environment
+        .push(("AGENT_WRITE_ENABLED".into(), "false".into()));
+    served.begin().await;
+    assert!(served.hears().await.text.contains("interrupted"));
+    served.says("wamid.2", "/agent-resume").await;
+    assert!(served.hears().await.text.contains("Going on"));
+    assert_eq!(served.hears().await.text, "Done.");
+    let ends = |event: &Event| matches!(event, Event::TurnEnded { .. });
+    let helpers_ends = |served: &Served| count(&family(&served.program).1[0], ends);
+    assert_eq!(helpers_ends(&served), 0);
+    served.signal(nix::sys::signal::Signal::SIGTERM);
+    served.ended().await;
+    served.begin().await;
+    let began = Instant::now();
+    while helpers_ends(&served) == 0 {
+        assert!(began.elapsed() < PATIENCE, "it is left for ever");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// What a helper runs outlives the server, and ends with the helper.
+#[tokio::test(flavor = "multi_thread")]
+async fn cancel_ends_what_runs_in_a_helper_that_a_killed_server_left() {
+    let model = FakeModel::deciding(waits).await;
+    let mut served = Served::new(&model).await;
+    served.begin().await;
+    served.says("wamid.1", "do it").await;
+    assert!(served.hears().await.text.contains("helper 1.1"));
+    served.says("wamid.2", "yes").await;
+    assert!(served.hears().await.text.contains("Approved"));
+    appears(&place(&served.program).await.join("mark")).await;
+    served.signal(nix::sys::signal::Signal::SIGKILL);
+    served.ended().await;
+    served.begin().await;
+    assert!(served.hears().await.text.contains("interrupted"));
+    served.says("wamid.3", "/cancel").await;
+    stopped(&mut served).await;
+    let (parent, children) = family(&served.program);
+    let last = outcomes(&children[0]).pop().unwrap();
+    assert_eq!(last.status, Status::Cancelled, "{}", last.output);
+    assert!(last.output.contains("Exit code"), "{}", last.output);
+    assert_eq!(outcomes(&parent)[0].status, Status::Cancelled);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fifth_helper_waits_until_one_of_four_is_there() {
     let parts = ["a", "b", "c", "d", "e"];

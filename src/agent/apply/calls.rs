@@ -9,6 +9,7 @@ use crate::agent::graphs::{RUN, running};
 use crate::agent::loops::Sight;
 use crate::agent::skills::Skills;
 use crate::agent::state::{Pending, Phase, Stage, State, Turn};
+use crate::gate::Facts;
 use crate::tools::{self, Action};
 use std::borrow::Cow;
 
@@ -73,13 +74,18 @@ pub(super) fn warn(state: &mut State, id: &CallId, text: &str) -> Result<(), Ill
     }
 }
 
-/// It runs, or ran, under its keeper: it has its result when that has.
+/// It runs, or ran, under its keeper: it has its result when that has. Or it began a session, which is to end.
 pub(super) fn await_kept(state: &mut State, id: &CallId) -> Result<(), Illegal> {
     let pending = pending(state, id)?;
-    let Stage::InDoubt(facts, Some(Probe::Kept)) = &pending.stage else {
-        return illegal(format!("call {id} has no keeper to wait for"));
+    let is_over = matches!(pending.stage, Stage::Running(_) | Stage::Finished(_));
+    let facts = match &pending.stage {
+        Stage::InDoubt(facts, Some(Probe::Kept)) => facts.clone(),
+        _ if !is_over && pending.may_have_run && tools::delegates(&pending.call) => {
+            Facts::default()
+        }
+        _ => return illegal(format!("call {id} has nothing to wait for")),
     };
-    pending.stage = Stage::Running(facts.clone());
+    pending.stage = Stage::Running(facts);
     Ok(())
 }
 

@@ -109,6 +109,12 @@ pub(super) fn stop_calls(state: &State, turn: &Turn, calls: &[Pending]) -> Decis
 
 /// What an earlier process left may still run, and must not any more.
 fn stop_left(state: &State, turn: &Turn, pending: &Pending) -> Decision {
+    if tools::delegates(&pending.call) {
+        // What it began is there by itself, also where it waits for the person.
+        return perform(Effect::Await {
+            call: pending.call.clone(),
+        });
+    }
     match remedy(state, pending) {
         Some(Remedy::Probe) => probe(pending),
         Some(Remedy::Await) => perform(Effect::Await {
