@@ -5,6 +5,7 @@
 
 use crate::agent::event::Outcome;
 use crate::gate::Verdict;
+use crate::tools::shown_of_stdout;
 use regex::{Captures, Regex};
 use std::borrow::Cow;
 use std::fmt;
@@ -119,6 +120,11 @@ impl Masks {
 
     /// An outcome as the model reads it and the journal keeps it.
     pub fn outcome(&self, mut outcome: Outcome) -> Outcome {
+        if let (None, Some(printed)) = (&outcome.whole, &mut outcome.printed)
+            && let Some(stdout) = shown_of_stdout(&outcome.output, printed.bytes)
+        {
+            printed.bytes = self.apply(stdout.to_owned()).len();
+        }
         outcome.output = self.apply(outcome.output);
         outcome.whole = outcome.whole.map(|whole| match &mut outcome.printed {
             // What is masked is longer or shorter than it was.

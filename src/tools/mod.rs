@@ -99,6 +99,7 @@ pub use load_skill::loads as skill_of;
 pub use mcp::TOOL as MCP;
 pub use run_command::await_kept;
 pub use schedules::schedule_outcome;
+pub use streams::shown_of_stdout;
 pub use text::head_and_tail;
 pub use walk::is_secret;
 

@@ -269,8 +269,12 @@ fn told(timeout: Duration, finished: Finished) -> Outcome {
         .whole
         .as_ref()
         .map(|whole| digest_of(whole.as_bytes()));
-    outcome.printed = cut.then_some(Printed {
-        bytes: stdout.len(),
+    outcome.printed = Some(Printed {
+        bytes: if cut {
+            stdout.len()
+        } else {
+            stdout.trim_end().len()
+        },
         omitted_bytes: finished.stdout.omitted_bytes,
     });
     outcome.exit_code = code;

@@ -23,6 +23,18 @@ pub fn show(stdout: &str, stderr: &str, max: usize) -> String {
         .collect()
 }
 
+/// So many bytes that were shown of stdout, where nothing of them was left out.
+pub fn shown_of_stdout(shown: &str, bytes: usize) -> Option<&str> {
+    const BEFORE: &str = "\nstdout:\n";
+    match bytes {
+        0 => Some(""),
+        bytes => {
+            let at = shown.find(BEFORE)? + BEFORE.len();
+            shown.get(at..at + bytes)
+        }
+    }
+}
+
 pub fn is_cut(stdout: &str, stderr: &str, max: usize) -> bool {
     stdout.chars().count() + stderr.chars().count() > max
 }

@@ -145,6 +145,51 @@ async fn a_reference_brings_all_of_an_output_that_the_model_sees_a_part_of() {
     assert_eq!(last, "3000\n");
 }
 
+/// Whatever an output looks like: words of ours in it are words of the output.
+#[tokio::test]
+async fn a_reference_brings_what_was_printed_and_not_what_is_said_of_it() {
+    let printed = r#"bash -c 'printf "stdout:\nsk-proj-0123456789abcdefghij\n\nstderr:\nä\nend\n"; echo noise >&2'"#;
+    let note = |from: &str, to: &str| {
+        let content = format!("{{{{{from}.output.text}}}}\n");
+        json!({"path": to, "content": content})
+    };
+    let read = json!({"path": "log.txt", "start": 1, "end": 3});
+    let mut rig = rig(
+        &[
+            shell("print", printed, &[]),
+            task("read", "files.read_lines", read, &[]),
+            task(
+                "note",
+                "files.write_file",
+                note("print", "printed.txt"),
+                &["print"],
+            ),
+            task(
+                "other",
+                "files.write_file",
+                note("read", "read.txt"),
+                &["read"],
+            ),
+        ],
+        |_| {},
+    );
+    let log = "Exit code: 0\nstdout:\nEnd.\n";
+    fs::write(rig.workspace().join("log.txt"), log).expect("a file");
+    plan(&mut rig).await;
+    let text = run(&mut rig).await;
+    assert!(text.contains("4 done"), "{text}\n{}", rig.transcript());
+    let written = |name: &str| fs::read_to_string(rig.workspace().join(name)).expect(name);
+    assert_eq!(
+        written("printed.txt"),
+        "stdout:\n[masked]\n\nstderr:\nä\nend\n"
+    );
+    let read = written("read.txt");
+    assert!(
+        read.contains("Exit code: 0") && read.contains("End."),
+        "{read}"
+    );
+}
+
 #[tokio::test]
 async fn an_output_that_is_too_long_for_a_reference_is_refused_and_not_cut() {
     let mut rig = rig(

@@ -566,7 +566,7 @@ pub struct Outcome {
     /// The whole output, where `output` shows only a part: kept beside the journal, not in it.
     #[serde(skip)]
     pub whole: Option<String>,
-    /// What of that a command printed on stdout.
+    /// What of that, or of `output` where it shows all, a command printed on stdout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed: Option<Printed>,
     /// Exit code and argv of a command, for the audit table.
@@ -580,7 +580,8 @@ pub struct Outcome {
     pub consequential: bool,
 }
 
-/// What of a whole output a command printed on stdout: it comes first.
+/// What a command printed on stdout: of a whole output that is kept, so many of its first bytes; else so many of those that
+/// are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Printed {
     pub bytes: usize,

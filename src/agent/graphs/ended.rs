@@ -2,6 +2,7 @@
 
 use crate::agent::event::{CallId, Outcome, Printed, Status, Whole};
 use crate::plan::{self, Reference};
+use crate::tools;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -16,6 +17,8 @@ pub struct Ended {
     /// The call whose whole output is kept beside the journal, since `output` is a part of it.
     pub cut: Option<CallId>,
     pub printed: Option<Printed>,
+    /// A command gave it, and no other tool.
+    by_command: bool,
 }
 
 impl Ended {
@@ -25,6 +28,7 @@ impl Ended {
             output: outcome.output.clone(),
             cut: outcome.digest.is_some().then(|| call.clone()),
             printed: outcome.printed,
+            by_command: outcome.exit_code.is_some(),
         }
     }
 
@@ -35,6 +39,7 @@ impl Ended {
             output: why.to_owned(),
             cut: None,
             printed: None,
+            by_command: false,
         }
     }
 
@@ -45,7 +50,7 @@ impl Ended {
     /// What references to it find; `whole`: what was looked up.
     pub(super) fn value(&self, whole: Option<&Whole>) -> Result<Value, String> {
         match (&self.cut, whole) {
-            (None, _) => Ok(value(printed_on_stdout(&self.output))),
+            (None, _) => Ok(value(self.given())),
             (Some(_), Some(Whole::Text { text })) => Ok(value(text)),
             (Some(_), Some(Whole::TooLong { bytes })) => Err(format!(
                 "the output is too long ({bytes} bytes): a reference brings {WHOLE_BYTES_MAX} at most. Let the task print less, or write it into a file"
@@ -57,6 +62,15 @@ impl Ended {
                 Err(format!("the whole output cannot be read any more: {why}"))
             }
             (Some(_), None) => Err("the whole output was not looked up".to_owned()),
+        }
+    }
+
+    /// What it gave, where nothing of it was left out: of a command, what it printed on stdout.
+    fn given(&self) -> &str {
+        let known = |printed: Printed| tools::shown_of_stdout(&self.output, printed.bytes);
+        match self.by_command {
+            true => (self.printed.and_then(known)).unwrap_or_else(|| stdout_in(&self.output)),
+            false => &self.output,
         }
     }
 }
@@ -86,12 +100,12 @@ fn value(text: &str) -> Value {
     }
 }
 
-/// How the result of a command is told.
+/// How the result of a command is told, in journals that do not say how much of it is stdout.
 const EXIT: &str = "Exit code: ";
 const STDOUT: &str = "stdout:\n";
 const STDERR: &str = "\nstderr:\n";
 
-fn printed_on_stdout(output: &str) -> &str {
+fn stdout_in(output: &str) -> &str {
     match output.split_once('\n') {
         Some((head, printed)) if head.starts_with(EXIT) => {
             let stdout = printed.strip_prefix(STDOUT).unwrap_or_default();
