@@ -162,9 +162,9 @@ impl Run {
             leave(assembly).await;
             exit
         })??;
-        // A plan that was refused is not done, although its turn is.
+        // A plan that was refused, or the rest of one, is not done, although its turn is.
         match exit {
-            Exit::Done if find(settings, Some(&id))?.known.is_untouched() => {
+            Exit::Done if !find(settings, Some(&id))?.known.is_over() => {
                 Ok(Exit::of(EndReason::Failed))
             }
             exit => Ok(exit),

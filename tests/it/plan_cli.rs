@@ -11,6 +11,11 @@ const TASKS: usize = 8;
 
 /// Plans tasks that each leave a line, and from the fifth on wait for a file.
 fn drafts(request: &Value) -> Next {
+    drafts_that_wait(request, "t4")
+}
+
+/// The same; from this one on they wait.
+fn drafts_that_wait(request: &Value, from: &str) -> Next {
     let messages = request["messages"].as_array().unwrap();
     let said = messages.last().unwrap()["content"].as_str().unwrap();
     let task: Value = serde_json::from_str(said).unwrap_or_default();
@@ -19,7 +24,7 @@ fn drafts(request: &Value) -> Next {
         let tasks: Vec<Value> = (0..TASKS).map(task).collect();
         return says(&json!({"tasks": tasks}).to_string());
     };
-    let wait = match id < "t4" {
+    let wait = match id < from {
         true => "",
         false => "; while [ ! -e go ]; do sleep 0.05; done",
     };
@@ -89,6 +94,23 @@ async fn a_killed_plan_goes_on_and_no_task_runs_twice() {
     assert_eq!((again.code, ran(&program)), (0, all), "{}", again.err);
     let shown = run(&program, &["plan", "show"]).await;
     assert!(shown.out.contains("does not run again"), "{}", shown.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_whose_rest_is_refused_is_not_done() {
+    let model = FakeModel::deciding(|request| drafts_that_wait(request, "t0")).await;
+    let program = Program::new(&model.base_url);
+    run(&program, &["plan", "new", "leave lines"]).await;
+    let first = program.command(&["plan", "run", "--yes"]).spawn().unwrap();
+    until(|| ran(&program).len() == 4).await;
+    let id = nix::unistd::Pid::from_raw(first.id().unwrap().cast_signed());
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).unwrap();
+    let ended = tokio::time::timeout(PATIENCE, first.wait_with_output()).await;
+    assert_ne!(ended.unwrap().unwrap().status.code(), Some(0));
+    assert_eq!(listed(&program).await[0]["status"], "stopped");
+    let refused = run(&program, &["plan", "run", "--no-approvals"]).await;
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    assert_eq!(ran(&program).len(), 4, "{}", refused.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]
