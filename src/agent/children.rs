@@ -27,10 +27,11 @@ const READING: [&str; 5] = [
 /// Calls that begin one.
 const BEGUN_BY: [&str; 2] = ["ask_sources", "delegate"];
 
-/// What no child has: one level is enough, what runs by itself is the person's, and a question in free words would find no way
-/// back past the chat's active session.
-const NEVER: [&str; 5] = [
+/// What no child has: one level is enough, what runs by itself is the person's, and neither a question in free words nor a
+/// plan that is to be run would find its way back past the chat's active session.
+const NEVER: [&str; 6] = [
     "ask_sources",
+    "plan_tasks",
     "delegate",
     "create_cron",
     "delete_cron",
@@ -194,5 +195,21 @@ pub fn said(state: &State, kind: OutgoingKind, text: String) -> Option<String> {
             | OutgoingKind::Change
             | OutgoingKind::Final,
         ) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_child_has_what_would_not_find_back_to_the_person() {
+        let all = role("helper 1.1", None, None);
+        let chosen = NEVER.iter().map(|tool| (*tool).to_owned()).collect();
+        let chosen = role("helper 1.1", Some(chosen), None);
+        for tool in ["delegate", "plan_tasks", "create_cron"] {
+            assert!(all.forbids(tool) && chosen.forbids(tool), "{tool}");
+        }
+        assert!(!all.forbids("run_command"));
     }
 }
