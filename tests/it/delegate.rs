@@ -346,6 +346,52 @@ async fn place(program: &Program) -> PathBuf {
     }
 }
 
+/// A plan of three helpers that depend on nothing.
+fn plans_helpers(request: &Value) -> Next {
+    let (messages, part) = messages(request);
+    if let Some(part) = part {
+        return says(&format!("Part {part} is there."));
+    }
+    let said = messages.last().unwrap()["content"].as_str().unwrap();
+    let mut answer: Value = serde_json::from_str(said).unwrap_or_default();
+    let Some(id) = answer["id"].as_str() else {
+        let task = |id: &str| json!({"id": id, "service": "agents", "command": "delegate", "prompt": "hand it on", "dependsOn": []});
+        let tasks = ["a", "b", "c"].map(task);
+        return says(&json!({"tasks": tasks}).to_string());
+    };
+    let objective = format!("Read part {id}.");
+    answer["input"] = json!({"objective": objective, "tools": ["read_lines"]});
+    says(&answer.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn helpers_of_a_plan_are_as_many_at_once_as_any() {
+    let model = FakeModel::deciding(plans_helpers).await;
+    let program = Program::new(&model.base_url);
+    program.config("limits.toml", "helpers_max = 2\n");
+    let made = run(&program, &["plan", "new", "read all"]).await;
+    assert_eq!(made.code, 0, "{}", made.err);
+    let ran = run(&program, &["plan", "run", "--yes"]).await;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let (parent, children) = family(&program);
+    assert_eq!(children.len(), 3, "{}", ran.out);
+    assert_eq!(most_at_once(&parent), 2);
+}
+
+/// Calls that ran at the same time, at most.
+fn most_at_once(records: &[Record]) -> i32 {
+    let (mut running, mut most) = (0, 0);
+    for record in records {
+        match &record.event {
+            Event::ToolStarted { .. } => running += 1,
+            Event::ToolFinished { .. } => running -= 1,
+            _ => {}
+        }
+        most = most.max(running);
+    }
+    most
+}
+
 /// A helper whose command waits for a file.
 fn waits(request: &Value) -> Next {
     let (messages, part) = messages(request);

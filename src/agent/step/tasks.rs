@@ -6,7 +6,7 @@
 
 use super::calls::{prepare, stop_calls};
 use super::{
-    Decision, DraftBounds, Effect, Look, Policy, calls, end, failed_turn, look_at_month,
+    Decision, DraftBounds, Effect, Look, Policy, Toolset, calls, end, failed_turn, look_at_month,
     look_at_servers, perform, record, stopped_by_limit, toolset,
 };
 use crate::agent::event::{
@@ -78,7 +78,10 @@ pub(super) fn draft(
         objective: objective.to_owned(),
         call: call.cloned(),
         model: policy.model_of(state).to_owned(),
-        tools: toolset(state, policy),
+        tools: Toolset {
+            steps: true, // what waits for the steps of a plan, to be offered: here is one
+            ..toolset(state, policy)
+        },
         bounds: DraftBounds {
             tokens: tokens_max.saturating_sub(spent),
             micros: money::left(state, policy, turn.spend),
@@ -300,6 +303,9 @@ pub(super) fn step_tasks(
             .iter()
             .filter(runs)
             .any(|pending| is_alone(&pending.call));
+    let helpers = calls.iter().filter(runs);
+    let helpers = helpers.filter(|pending| tools::delegates(&pending.call));
+    let is_full_of_helpers = helpers.count() >= policy.limits.helpers_max;
     let mut question = None;
     for pending in calls {
         let decision = match &pending.stage {
@@ -308,6 +314,7 @@ pub(super) fn step_tasks(
             Stage::Waiting(_) | Stage::Listening => return Decision::Wait,
             Stage::InDoubt(..) => calls::step_call(state, policy, 0, pending),
             _ if is_full || running > 0 && is_alone(&pending.call) => continue,
+            _ if is_full_of_helpers && tools::delegates(&pending.call) => continue,
             _ => calls::step_call(state, policy, 0, pending),
         };
         match decision {
