@@ -86,8 +86,16 @@ pub fn read(text: &str) -> Result<Address, String> {
     }
     let path = project_path(url.path());
     if url.scheme() == "ssh" {
+        let text = match url.password() {
+            None => text.to_owned(),
+            Some(_) => {
+                // ssh takes none from there: it would only be shown and kept.
+                let _ = url.set_password(None);
+                url.to_string()
+            }
+        };
         return Ok(Address {
-            text: text.to_owned(),
+            text,
             origin: None,
             host,
             path,
@@ -266,6 +274,8 @@ mod tests {
             ("github.com", "o/r")
         );
         assert!(read("ssh://git@host:2222/o/r.git").is_ok());
+        let hidden = read("ssh://git:hunter2@host:2222/o/r.git").unwrap();
+        assert_eq!(hidden.text, "ssh://git@host:2222/o/r.git");
         for address in [
             "/srv/r.git",
             "../r.git",
