@@ -101,6 +101,8 @@ pub struct Session {
     /// What each running task is, for the case that it panics.
     tasks: HashMap<Id, Doing>,
     cancel: CancellationToken,
+    /// Ends the load that is under way, of what a message calls.
+    load: CancellationToken,
 }
 
 type Word = (CallId, bool);
@@ -150,6 +152,7 @@ impl Session {
             word: mpsc::unbounded_channel(),
             tasks,
             cancel,
+            load: CancellationToken::new(),
         }
     }
 
@@ -236,6 +239,9 @@ impl Session {
         if durable {
             self.journal.sync()?;
         }
+        if loading::is_for_nobody(&self.state) {
+            self.load.cancel();
+        }
         if let Event::ToolFinished { call, .. } = &record.event {
             let session = &self.state.opening.session;
             self.surface.world.forget(session, call);
@@ -313,7 +319,11 @@ impl Session {
             Effect::MakeWorktree { checkout, .. } => Doing::Worktree(checkout.path.clone()),
             Effect::Carry { .. } => Doing::Carry,
         };
-        let scene = self.scene();
+        let mut scene = self.scene();
+        if let Doing::Load(_) = doing {
+            self.load = self.cancel.child_token();
+            scene.cancel = self.load.clone();
+        }
         let handle = self
             .running
             .spawn(self.surface.outside.clone().perform(effect, scene));

@@ -40,6 +40,12 @@ pub fn is_here(state: &State, message: &Inbound) -> bool {
     state.loaded.contains_key(&message.id) || wish(state, message).is_none()
 }
 
+/// Whether what is being loaded belongs to a message that a stop took along.
+pub fn is_for_nobody(state: &State) -> bool {
+    let waits = |id: &String| state.unread.iter().any(|message| message.id == *id);
+    state.fetching.as_ref().is_some_and(|id| !waits(id))
+}
+
 pub fn due(state: &State, message: &Inbound) -> Option<Decision> {
     let wish = wish(state, message)?;
     Some(Decision::Perform(Box::new(Effect::LoadCommand {

@@ -278,6 +278,25 @@ async fn a_prompt_that_takes_long_holds_up_nobody_and_is_dropped_by_a_cancel() {
     assert!(!seen(&rig).contains("mcp.shell.slow"));
 }
 
+/// It is over when it is cancelled, not when the server feels like it: another one is loaded at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_ends_the_load_itself() {
+    let mut rig = rig(&["Greeted."]);
+    for stop in ["/cancel", "stop"] {
+        rig.say("/mcp.shell.slow").await;
+        rig.until(|event| matches!(event, Event::CommandStarted { .. }).then_some(()))
+            .await;
+        told(&mut rig, stop).await;
+        let ended = |event: &Event| matches!(event, Event::CommandLoaded { .. }).then_some(());
+        rig.until(ended).await;
+        let Some(Loaded::Failed { why }) = loaded(&rig).pop() else {
+            panic!("{:?}", loaded(&rig));
+        };
+        assert!(why.contains("stopped"), "{why}");
+        assert!(rig.state().fetching.is_none());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_started_where_nobody_trusts_it_or_writing_is_off() {
     let script = format!("touch started; {SERVER}");

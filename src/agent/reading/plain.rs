@@ -28,7 +28,9 @@ pub(super) fn is_work(state: &State, message: &Inbound) -> bool {
         Some(Spoken::ForAllElse) => read_reply(text).is_none(),
     };
     let answers = state.question().is_some() && read_reply(text).is_some();
-    let stops = state.turn.is_some() && is_stop_word(text);
+    // It must not wait for what it is to end.
+    let is_busy = state.turn.is_some() || state.fetching.is_some();
+    let stops = is_busy && is_stop_word(text);
     let is_persons = message.via == Via::Text && message.unreadable.is_none();
     is_persons
         && counts
