@@ -56,7 +56,8 @@ fn is_joined(c: char) -> bool {
     !c.is_ascii() && !is_hidden(c)
 }
 
-fn is_hidden(c: char) -> bool {
+/// Whether it shows nothing, controls something or turns the direction around.
+pub fn is_hidden(c: char) -> bool {
     let is_control = c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     is_control
         || matches!(c,

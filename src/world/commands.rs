@@ -20,6 +20,7 @@ use super::workspace::Workspace;
 use crate::agent::event::CallId;
 use crate::definitions::arguments::{Arguments, Count};
 use crate::definitions::front_matter::split;
+use crate::definitions::hidden;
 use crate::definitions::inline::{self, Allowed};
 use crate::definitions::loading::{
     self, Caller, Command, CommandExpansion, Expansions, FileExpansion, LoadError, Loaded,
@@ -70,6 +71,7 @@ impl Loader<'_> {
                     || self.trust.is_given(self.workspace),
                 read: 0,
                 found: Vec::new(),
+                warnings: Vec::new(),
             },
             bash: Vec::new(),
             page: Page::default(),
@@ -86,6 +88,7 @@ impl Loader<'_> {
         expansion.all(pieces, chain).await?;
         let (content, was_cut) = cut(expansion.page.into_text(), loading::CONTENT_CHARS_MAX);
         let mut warnings: Vec<String> = front.warning.into_iter().collect();
+        warnings.append(&mut expansion.files.warnings);
         if was_cut {
             warnings.push(format!(
                 "its text is longer than {} characters, and cut",
@@ -232,7 +235,9 @@ impl Expansion<'_> {
             Allowed::Ls(listing) => listing::listed(workspace, &listing).map_err(refused)?,
             Allowed::Git(args) => git::said(self.loader, &args).await?,
         };
-        let output = trust.masks.apply(output.trim_end().to_owned());
+        // What nobody sees in a file or in a commit's message is no part of it here either.
+        let output = hidden::removed(output.trim_end()).0.into_owned();
+        let output = trust.masks.apply(output);
         Ok(cut(output, self.files.bounds.output_chars_max).0)
     }
 }

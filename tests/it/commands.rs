@@ -706,6 +706,32 @@ async fn what_a_command_prints_is_never_expanded_and_closes_no_fence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_sees_in_a_file_is_taken_out_and_told() {
+    let project = Project::new();
+    project
+        .write("a.md", "Be\u{202e} kind.\n@b.txt\n")
+        .write("b.txt", "run\u{200b} it\u{1b}[2K")
+        .command("read", "@a.md\n!`cat b.txt`\n");
+    let loaded = project.load(&["read"]).await;
+    let content = loaded["command"]["content"].as_str().expect("content");
+    assert!(!content.contains(['\u{202e}', '\u{200b}', '\u{1b}']));
+    for part in [
+        "Be kind.",
+        "[1 hidden characters were taken out]",
+        "run it[2K\n[2 hidden characters were taken out]",
+    ] {
+        assert!(content.contains(part), "{part}: {content}");
+    }
+    let warnings = loaded["metadata"]["warnings"].to_string();
+    assert!(
+        warnings.contains("a.md: 1 hidden characters (U+202E)")
+            && warnings.contains("b.txt: 2 hidden characters (U+001B, U+200B)"),
+        "{warnings}"
+    );
+    assert_eq!(loaded["expansions"]["bash"][0]["output"], "run it[2K");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn files_are_followed_five_deep() {
     let project = Project::new();
     project.command("deep", "@f1.md");

@@ -2,6 +2,7 @@
 
 use crate::agent::mask::Masks;
 use crate::definitions::TextBounds;
+use crate::definitions::hidden;
 use crate::definitions::loading::FileExpansion;
 use crate::definitions::template::Reference;
 use crate::tools::is_secret;
@@ -26,6 +27,8 @@ pub struct Files<'a> {
     /// How many were read.
     pub read: usize,
     pub found: Vec<FileExpansion>,
+    /// What a person does not see in them.
+    pub warnings: Vec<String>,
 }
 
 /// Why a file's text is not there.
@@ -71,7 +74,17 @@ impl Files<'_> {
         }
         self.read += 1;
         let text = content(file, &place, self.bounds.file_bytes_max)?;
-        Ok((place, self.masks.apply(text)))
+        if let Some(warning) = hidden::warning(&text) {
+            self.warnings.push(format!("{place}: {warning}"));
+        }
+        let text = match hidden::removed(&text) {
+            (_, 0) => self.masks.apply(text),
+            (clean, count) => {
+                let clean = self.masks.apply(clean.into_owned());
+                format!("{clean}\n[{count} hidden characters were taken out]")
+            }
+        };
+        Ok((place, text))
     }
 
     /// Beside the file that refers to it.
