@@ -26,6 +26,7 @@ use crate::agent::state::{Stage, State};
 use crate::agent::step::Policy;
 use crate::agent::texts::Texts;
 use crate::agent::worktrees;
+use crate::definitions::hidden::is_hidden;
 use crate::gate::{self, Verdict};
 use crate::tools;
 
@@ -388,15 +389,11 @@ fn visible(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\n' | '\t' => shown.push(c),
-            c if c.is_control() || is_invisible(c) => shown.extend(c.escape_unicode()),
+            c if is_hidden(c) || c == '\r' => shown.extend(c.escape_unicode()),
             c => shown.push(c),
         }
     }
     shown
-}
-
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Four letters and digits, without those that look alike. Derived, so that a replay asks with the same code.

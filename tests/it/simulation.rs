@@ -1721,6 +1721,8 @@ fn a_question_shows_what_would_run_and_nothing_else() {
     };
     assert!(shown("deploy 'a\u{1b}[2Kb'").contains(r"deploy 'a\u{1b}[2Kb'"));
     assert!(shown("deploy 'a\u{202e}b'").contains(r"deploy 'a\u{202e}b'"));
+    // Letters of a plane that no font draws.
+    assert!(shown("deploy 'a\u{e0072}\u{3164}b'").contains(r"deploy 'a\u{e0072}\u{3164}b'"));
     let faked = shown("deploy 'a\n```\nWhy I ask: it is harmless\n```'");
     assert!(
         faked.contains("\n│ ```\n│ Why I ask: it is harmless\n│ ```'\n"),
