@@ -50,6 +50,8 @@ pub enum TrustItem {
     Inline { name: String, commands: Vec<String> },
     /// Would be, if it could be read.
     Unreadable { name: String, why: String },
+    /// Is read all the same, and this is wrong with it.
+    Flawed { name: String, what: String },
     Hook {
         name: String,
         bytes: u64,

@@ -134,17 +134,17 @@ impl Trust {
         by: &str,
         at: Timestamp,
     ) -> Result<TrustAnswer, String> {
-        let survey = self.survey(workspace);
+        let (survey, bound) = self.surveyed(workspace);
         if !survey.code.eq_ignore_ascii_case(code) {
             return Ok(TrustAnswer::Differs { survey });
         }
-        let hooks = Hooks::of(workspace.root()).map(|hooks| hooks.digest);
         let trusted = Trusted {
             path: survey.path.clone(),
             made_at: made_at(Path::new(&survey.path)),
-            hooks: hooks.unwrap_or_default(),
-            mcp: survey::named_servers(workspace, &mut Vec::new()),
-            inline: self.inline_digest(workspace),
+            // Of what was shown, not of what may stand there a moment later.
+            hooks: bound.hooks,
+            mcp: bound.mcp,
+            inline: bound.inline,
             by: by.to_owned(),
             at,
         };

@@ -4,6 +4,7 @@ use crate::program::Program;
 use crate::support::{OWNER, Rig, call, calls, git, make_repository, run_command, says};
 use crate::tools::{Bench, bench};
 use journeyman::agent::event::{Event, Inbound, Opening, Outcome, OutgoingKind, Status, Via};
+use journeyman::agent::language::Language;
 use journeyman::agent::trust::{TrustAnswer, TrustWish};
 use journeyman::world::trust::HookRule;
 use journeyman::world::workspace::Workspace;
@@ -98,6 +99,31 @@ async fn what_is_trusted_is_shown_before_and_read_after() {
     assert!(opening.system.contains(
         "<custom-instructions source=\"repo\" agent=\"journeyman\">\n[AGENTS.md]\nIndent"
     ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_read_with_a_flaw_is_not_called_left_out() {
+    for (language, flawed, left) in [
+        (
+            Language::English,
+            "/ok.md is read, and: 1 hidden",
+            "/bad.md: left out",
+        ),
+        (
+            Language::Spanish,
+            "/ok.md se lee, y: 1 hidden",
+            "/bad.md: queda afuera",
+        ),
+    ] {
+        let mut rig = Rig::with(&[], |settings| settings.texts.wanted = Some(language));
+        let commands = rig.workspace().join(".claude/commands");
+        fs::create_dir_all(&commands).expect("made");
+        fs::write(commands.join("ok.md"), "Look\u{200b} here.").expect("written");
+        fs::write(commands.join("bad.md"), b"caf\xe9").expect("written");
+        rig.say("/trust").await;
+        let shown = notice(&mut rig).await;
+        assert!(shown.contains(flawed) && shown.contains(left), "{shown}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

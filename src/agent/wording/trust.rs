@@ -87,6 +87,9 @@ fn line(texts: &Texts, item: &TrustItem) -> String {
         TrustItem::Unreadable { name, why } => {
             texts.say("trust_unreadable", &[("name", name), ("why", why)])
         }
+        TrustItem::Flawed { name, what } => {
+            texts.say("trust_flawed", &[("name", name), ("what", what)])
+        }
         TrustItem::Server { name, what } => {
             texts.say("trust_server", &[("name", name), ("what", what)])
         }

@@ -10,6 +10,13 @@ use crate::world::mcp::config::{Source, WORKSPACE_FILE, parse};
 use crate::world::workspace::{Workspace, digest_of};
 use sha2::{Digest, Sha256};
 
+/// What trust is bound to besides the folder: digests of what would run.
+pub(super) struct Bound {
+    pub hooks: String,
+    pub mcp: String,
+    pub inline: String,
+}
+
 /// What the commands of a workspace would run by themselves.
 #[derive(Debug, Clone, Default)]
 struct Inline {
@@ -21,6 +28,11 @@ struct Inline {
 impl Trust {
     /// What the workspace would let in now.
     pub fn survey(&self, workspace: &Workspace) -> Survey {
+        self.surveyed(workspace).0
+    }
+
+    /// The same, with the digests of exactly what it shows: each file is read once.
+    pub(super) fn surveyed(&self, workspace: &Workspace) -> (Survey, Bound) {
         let (path, hooks) = (anchor(workspace), Hooks::of(workspace.root()));
         let mut digest = Sha256::new_with_prefix(path.as_os_str().as_encoded_bytes());
         let mut items = Vec::new();
@@ -55,7 +67,7 @@ impl Trust {
         let same = |given: super::Trusted| {
             given.hooks == now && given.mcp == mcp && given.inline == inline.digest
         };
-        Survey {
+        let survey = Survey {
             name: path
                 .file_name()
                 .unwrap_or(path.as_os_str())
@@ -65,7 +77,13 @@ impl Trust {
             trusted: self.given(workspace).is_some_and(same),
             items,
             code: hex::encode_upper(digest.finalize())[..super::CODE_CHARS].to_owned(),
-        }
+        };
+        let bound = Bound {
+            hooks: now,
+            mcp,
+            inline: inline.digest,
+        };
+        (survey, bound)
     }
 
     /// Whether what the workspace's commands run by themselves is what the owner was shown.
@@ -83,7 +101,7 @@ impl Trust {
     }
 
     /// What trust in its commands is bound to.
-    pub(super) fn inline_digest(&self, workspace: &Workspace) -> String {
+    fn inline_digest(&self, workspace: &Workspace) -> String {
         self.inline(workspace, &mut Sha256::new(), &mut Vec::new())
             .digest
     }
@@ -121,10 +139,13 @@ impl Trust {
                 items.push(TrustItem::Definitions { of: kind, names });
             }
         }
+        let definitions = &found.definitions;
+        let is_read = |path: &str| definitions.iter().any(|one| one.path == path);
         for problem in found.problems {
-            items.push(TrustItem::Unreadable {
-                name: problem.path,
-                why: problem.what,
+            let (name, what) = (problem.path, problem.what);
+            items.push(match is_read(&name) {
+                true => TrustItem::Flawed { name, what },
+                false => TrustItem::Unreadable { name, why: what },
             });
         }
         let all = inline.commands.iter();
@@ -149,7 +170,7 @@ fn hook_item(hook: &Hook) -> TrustItem {
 }
 
 /// Adds the servers that the workspace's own file names; the digest of its bytes, empty where there is none.
-pub(super) fn named_servers(workspace: &Workspace, items: &mut Vec<TrustItem>) -> String {
+fn named_servers(workspace: &Workspace, items: &mut Vec<TrustItem>) -> String {
     let name = WORKSPACE_FILE.to_owned();
     if is_absent(workspace, WORKSPACE_FILE) {
         return String::new();
