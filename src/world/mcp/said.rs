@@ -14,6 +14,8 @@ use serde_json::Value;
 
 /// Of what is wrong with one server.
 const PROBLEM_CHARS_MAX: usize = 600;
+/// Of the name of a tool that is told as one that is not offered.
+const NAME_CHARS_MAX: usize = 60;
 
 /// Puts the tools of servers together, within limits.
 pub struct Gathering<'a> {
@@ -57,7 +59,7 @@ impl<'a> Gathering<'a> {
                     self.offer.tools.push(offered);
                     names.push(name);
                 }
-                Err(why) => left_out.push(format!("{name} ({why})")),
+                Err(why) => left_out.push(format!("{} ({why})", one_line(&name, NAME_CHARS_MAX))),
             }
         }
         if let Some(first) = left_out.first() {
@@ -90,9 +92,7 @@ impl<'a> Gathering<'a> {
                 limits.mcp_offer_bytes_max
             ));
         }
-        if mcp::clean(&tool.name) != tool.name || tool.name.is_empty() {
-            return Err("its name has hidden characters".into());
-        }
+        mcp::check_name(&tool.name)?;
         self.bytes += bytes;
         let is_taken =
             |name: &str| self.offer.find(name).is_some() || crate::tools::find(name).is_some();
