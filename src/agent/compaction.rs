@@ -13,6 +13,7 @@ use crate::agent::step::{Decision, Effect, Policy, toolset};
 use crate::agent::texts::fill;
 use crate::agent::wording;
 use std::ops::Range;
+use std::sync::Arc;
 
 const REQUEST: &str = include_str!("../../prompts/compaction.md");
 const DIGEST: &str = include_str!("../../prompts/compacted.md");
@@ -149,7 +150,7 @@ fn summarise(state: &State, policy: &Policy, end: usize) -> Decision {
         end,
         round: state.rounds,
         model: policy.model_of(state).to_owned(),
-        messages,
+        messages: Arc::new(messages),
         tools: toolset(state, policy),
     }))
 }

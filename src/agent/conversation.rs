@@ -9,7 +9,7 @@ mod past;
 mod words;
 
 pub use past::Past;
-pub use words::{PICTURE, Part, Words};
+pub use words::{PICTURE, Part, Words, has_pictures};
 
 use crate::agent::event::{Answer, Call, CallId, Fork};
 use crate::agent::wording;
@@ -35,7 +35,7 @@ pub type Wire = Arc<RawValue>;
 /// The conversation so far. Cloning is cheap: the messages are shared.
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
-    messages: Vec<Wire>,
+    messages: Arc<Vec<Wire>>,
     /// Of each message, what it is.
     kinds: Vec<Kind>,
     bytes: usize,
@@ -129,6 +129,16 @@ impl Conversation {
         &self.messages
     }
 
+    /// The same, for a request: it is made of the messages as they are now.
+    pub fn shared(&self) -> Arc<Vec<Wire>> {
+        self.messages.clone()
+    }
+
+    /// To be changed. Copied only while a request still has them.
+    fn messages_mut(&mut self) -> &mut Vec<Wire> {
+        Arc::make_mut(&mut self.messages)
+    }
+
     /// The conversation that a fork begins with.
     ///
     /// # Errors
@@ -142,7 +152,7 @@ impl Conversation {
         for text in &fork.messages {
             let raw = RawValue::from_string(text.clone())?;
             conversation.bytes += raw.get().len();
-            conversation.messages.push(Arc::from(raw));
+            conversation.messages_mut().push(Arc::from(raw));
         }
         // One that this program did not write: nothing of it can be left out.
         conversation
@@ -238,9 +248,9 @@ impl Conversation {
     /// Another system prompt, from the next request on.
     pub fn replace_system(&mut self, content: &str) {
         let wire = wire(&Message::System { content });
-        if let (Some(Kind::System), Some(first)) = (self.kinds.first(), self.messages.first_mut()) {
+        if let (Some(Kind::System), Some(first)) = (self.kinds.first(), self.messages.first()) {
             self.bytes = self.bytes - first.get().len() + wire.get().len();
-            *first = wire;
+            self.messages_mut()[0] = wire;
         }
     }
 
@@ -286,7 +296,7 @@ impl Conversation {
         };
         let wire = reference(call, &self.messages[at]);
         self.bytes = self.bytes - self.messages[at].get().len() + wire.get().len();
-        self.messages[at] = wire;
+        self.messages_mut()[at] = wire;
         self.kinds[at] = Kind::Result {
             call: call.clone(),
             worth: Worth::Reference,
@@ -310,7 +320,7 @@ impl Conversation {
         self.past = self.past_before(end, notes);
         let content = Content::Text(digest);
         let digest = wire(&Message::User { content });
-        self.messages.splice(1..end, [digest]);
+        self.messages_mut().splice(1..end, [digest]);
         self.kinds.splice(1..end, [Kind::Digest]);
         self.bytes = self.messages.iter().map(|wire| wire.get().len()).sum();
         true
@@ -327,7 +337,7 @@ impl Conversation {
     fn push(&mut self, kind: Kind, message: &Message<'_>) {
         let wire = wire(message);
         self.bytes += wire.get().len();
-        self.messages.push(wire);
+        self.messages_mut().push(wire);
         self.kinds.push(kind);
     }
 }
@@ -394,4 +404,48 @@ fn tool_name(invented: &str) -> Cow<'_, str> {
     } else {
         clean
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::event::Image;
+
+    #[test]
+    fn a_request_keeps_its_messages_and_costs_no_copy_once_it_is_over() {
+        let mut conversation = Conversation::default();
+        conversation.system("You are an agent.");
+        let request = conversation.shared();
+        conversation.user("Go on.");
+        assert_eq!((request.len(), conversation.messages().len()), (1, 2));
+        drop(request);
+        // Room for one more, so that growing it alone moves nothing.
+        conversation.messages_mut().reserve(1);
+        let before = conversation.messages().as_ptr();
+        drop(conversation.shared());
+        conversation.user("And on.");
+        assert_eq!(conversation.messages().as_ptr(), before);
+    }
+
+    #[test]
+    fn only_what_a_person_showed_is_looked_through_for_pictures() {
+        let image = Image {
+            session: "s".into(),
+            sha256: "ab".repeat(32),
+            mime: "image/png".into(),
+        };
+        let words = Words {
+            text: "Look.".into(),
+            images: vec![image],
+        };
+        let mut conversation = Conversation::default();
+        conversation.system("You are an agent.");
+        conversation.person(&words, true);
+        conversation.user(PICTURE);
+        let shows = conversation
+            .messages()
+            .iter()
+            .map(|wire| has_pictures(wire.get()));
+        assert_eq!(shows.collect::<Vec<_>>(), [false, true, false]);
+    }
 }

@@ -12,6 +12,7 @@ use crate::agent::state::{Pending, Stage, State};
 use crate::tools;
 use regex::Regex;
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -168,9 +169,9 @@ pub fn ahead(state: &State, position: usize) -> Ahead {
     {
         return Ahead::Wait;
     }
-    let mut loops = state.loops.clone();
+    let mut loops = Cow::Borrowed(&state.loops);
     for other in before {
-        loops.close(other);
+        loops.to_mut().close(other);
     }
     match loops.ahead(&pending.call, key, &pending.sight) {
         Ahead::Clear => Ahead::Clear,

@@ -373,7 +373,7 @@ fn ask_model(state: &State, policy: &Policy, turn: &Turn) -> Decision {
     perform(Effect::AskModel {
         round: state.rounds + 1,
         model: policy.model_of(state).to_owned(),
-        messages: state.conversation.messages().to_vec(),
+        messages: state.conversation.shared(),
         tools: toolset(state, policy),
     })
 }

@@ -4,6 +4,7 @@
 //! stands in the upper place counts.
 
 use super::{Kind, Origin};
+use std::collections::BTreeSet;
 
 /// A name is no longer.
 const ID_CHARS_MAX: usize = 128;
@@ -165,6 +166,12 @@ pub fn folders(origin: Origin) -> Vec<Searched> {
         }
     }
     found
+}
+
+/// Those of them in which commands may stand.
+pub fn command_folders(origin: Origin) -> BTreeSet<&'static str> {
+    let commands = rows(origin).iter().filter(|place| place.kind == Command);
+    commands.map(|place| place.folder).collect()
 }
 
 /// The single files of an origin.

@@ -219,6 +219,9 @@ impl World {
 
     /// Whether somebody wrote commands down that a model may load; what comes with the program is for people.
     fn has_commands(&self, home: &Workspace) -> bool {
+        if !self.trust.may_have_commands(home) {
+            return false;
+        }
         let registry = self.trust.definitions(home);
         let mut commands = registry.of(Kind::Command);
         commands.any(|one| one.origin != Origin::BuiltIn && tools::is_for_models(one, None))

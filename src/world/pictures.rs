@@ -5,7 +5,7 @@
 
 use super::World;
 use super::outputs::Outputs;
-use crate::agent::conversation::{PICTURE, Part, Wire};
+use crate::agent::conversation::{Part, Wire, has_pictures};
 use crate::agent::event::Image;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -73,14 +73,14 @@ pub(super) fn keep(outputs: &Outputs, image: &Image, bytes: &[u8]) -> io::Result
 impl World {
     /// The messages as the model gets them.
     pub(super) async fn shown<'a>(&self, messages: &'a [Wire]) -> Cow<'a, [Wire]> {
-        let has_pictures = |wire: &Wire| wire.get().contains(PICTURE);
-        if !messages.iter().any(has_pictures) {
+        let shows = |wire: &Wire| has_pictures(wire.get());
+        if !messages.iter().any(shows) {
             return Cow::Borrowed(messages);
         }
         let (messages, data_dir) = (messages.to_vec(), self.data_dir.clone());
         let sees = self.intake.sees();
         let shown = tokio::task::spawn_blocking(move || {
-            let show = |wire: Wire| match has_pictures(&wire) {
+            let show = |wire: Wire| match shows(&wire) {
                 true => show(&wire, sees, &data_dir).unwrap_or(wire),
                 false => wire,
             };

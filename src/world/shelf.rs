@@ -87,12 +87,17 @@ impl Shelf {
 
     /// Whether `root` has none of the places of `origin`.
     pub fn is_empty(&self, root: &Workspace, origin: Origin) -> bool {
-        let is_there =
-            |path: &str, how| !matches!(root.open(path, how), Err(WorkspaceError::NotFound { .. }));
+        let is_there = |path: &str, how| is_there(root, path, how);
         let folders = places::folders(origin);
         let files = places::files(origin);
         !folders.iter().any(|one| is_there(one.folder, Open::Folder))
             && !files.iter().any(|path| is_there(path, Open::Read))
+    }
+
+    /// Whether `root` has none of the places of `origin` for commands.
+    pub fn lacks_commands(&self, root: &Workspace, origin: Origin) -> bool {
+        let mut folders = places::command_folders(origin).into_iter();
+        !folders.any(|folder| is_there(root, folder, Open::Folder))
     }
 
     /// A text below `root`, whole; a link counts as what it leads to.
@@ -156,6 +161,11 @@ impl Shelf {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+/// Whether something stands there, whatever it is.
+fn is_there(root: &Workspace, path: &str, how: Open) -> bool {
+    !matches!(root.open(path, how), Err(WorkspaceError::NotFound { .. }))
 }
 
 /// A search under way.

@@ -222,7 +222,7 @@ impl History {
                             round, messages, ..
                         } => {
                             self.check_request(&messages);
-                            self.last_request = messages;
+                            self.last_request = messages.to_vec();
                             return Some(round);
                         }
                         Effect::Summarise { messages, .. } => self.summarise(&messages),

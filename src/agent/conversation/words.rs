@@ -9,6 +9,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// With what the part of a picture begins in a serialised message. In no text: quotes are escaped there.
 pub const PICTURE: &str = "{\"type\":\"stored_image\",";
 
+/// Whether a serialised message shows pictures. Only a person's does, and those are few among many.
+pub fn has_pictures(wire: &str) -> bool {
+    wire.starts_with(OF_PERSON) && wire.contains(PICTURE)
+}
+
+/// With what a serialised message of a person begins.
+const OF_PERSON: &str = "{\"role\":\"user\",";
+
 /// What a person said, and showed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Words {

@@ -54,7 +54,7 @@ pub enum Effect {
     AskModel {
         round: u32,
         model: String,
-        messages: Vec<Wire>,
+        messages: Arc<Vec<Wire>>,
         tools: Toolset,
     },
     /// Ask the model for notes on the messages before `end`, which are to be left out.
@@ -62,7 +62,7 @@ pub enum Effect {
         end: usize,
         round: u32,
         model: String,
-        messages: Vec<Wire>,
+        messages: Arc<Vec<Wire>>,
         tools: Toolset,
     },
     /// Ask the model for a plan, and for the input of each of its tasks. Whatever it answers, nothing runs.

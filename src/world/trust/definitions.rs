@@ -103,6 +103,13 @@ impl Trust {
         self.masks.apply(hidden::removed(&text).0.into_owned())
     }
 
+    /// Whether a place of commands is there, the workspace's or the person's: a look at a few folders, before each request.
+    pub fn may_have_commands(&self, workspace: &Workspace) -> bool {
+        let has = |root: &Workspace, origin| !self.shelf.lacks_commands(root, origin);
+        has(workspace, Origin::Workspace)
+            || Workspace::at(&self.shelf.user).is_ok_and(|root| has(&root, Origin::User))
+    }
+
     fn of_user(&self) -> Found {
         match Workspace::at(&self.shelf.user) {
             Ok(folder) => self.shelf.find(&folder, Origin::User, true),
