@@ -33,6 +33,7 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -103,7 +104,7 @@ pub fn assemble(
         desk: desk(settings),
         worktrees: settings.worktrees(),
         offers: Offers::default(),
-        started: std::sync::Once::new(),
+        answered: AtomicU64::new(0),
     };
     let shutdown = CancellationToken::new();
     let world = Arc::new(world);

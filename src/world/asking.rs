@@ -17,6 +17,9 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+/// After so many answers, what came before is over: the start, and the first round.
+const ANSWERS_FORGOTTEN: u64 = 2;
+
 /// The tools as the model sees them: made with the first request that offers them, the same bytes with every later one.
 #[derive(Default)]
 pub struct Offers(Mutex<HashMap<(Kit, Taken), Arc<RawValue>>>);
@@ -67,7 +70,9 @@ impl World {
         let Some(answered) = scene.cancel.run_until_cancelled(asked).await else {
             return stopped(request.round);
         };
-        self.started.call_once(trim::forget_start);
+        if self.answered.fetch_add(1, Ordering::Relaxed) < ANSWERS_FORGOTTEN {
+            trim::forget_start();
+        }
         match answered {
             Ok(answer) => Event::ModelAnswered {
                 round: request.round,

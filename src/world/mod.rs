@@ -116,6 +116,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 use store::Store;
 use tokio_util::sync::CancellationToken;
@@ -156,8 +157,8 @@ pub struct World {
     pub worktrees: worktrees::Habits,
     /// The wire form of the tools, for reading only and for all.
     pub offers: Offers,
-    /// Done once the first answer came: the start is over.
-    pub started: std::sync::Once,
+    /// So many answers came from the model.
+    pub answered: AtomicU64,
 }
 
 /// Where one session's effects happen.
