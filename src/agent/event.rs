@@ -3,6 +3,10 @@
 //! Facts come from outside, intents precede effects, outcomes follow them, decisions are ours. An event carries all
 //! that `apply` needs, so that folding a journal never has to look at the world. Nothing here computes anything.
 
+/// Calls, and what is written down before one runs.
+mod call;
+/// Trees of the workspace.
+mod checkpoint;
 /// Commands that are written in files.
 mod commands;
 /// Task graphs.
@@ -11,17 +15,27 @@ mod graphs;
 mod line;
 /// What is not text.
 mod media;
-/// What events are made of.
-mod parts;
+/// A message, and what it was understood as.
+mod message;
+/// The first line.
+mod opening;
+/// How calls and turns ended.
+mod outcome;
 /// A channel that is closed.
 mod sent;
 /// Instants.
 mod timestamp;
 
+pub use call::{
+    Answer, Call, CallId, EffectClass, Expectation, ExpectedFile, ExpectedMark, Names, Probe, Usage,
+};
+pub use checkpoint::{CheckpointTaken, Moment, Restored, TreeId};
 pub use commands::*;
 pub use graphs::*;
 pub use media::*;
-pub use parts::*;
+pub use message::{Along, By, Inbound, NotDelivered, OpenQuestion, Reading, TooMany, Via};
+pub use opening::{Fork, NextRole, Opening, Scheduled, WorkspaceRef};
+pub use outcome::{EndReason, FileChange, Outcome, OutgoingKind, Printed, Status};
 pub use sent::*;
 pub use timestamp::Timestamp;
 
@@ -434,6 +448,10 @@ pub enum Event {
     /// The turn is over.
     TurnEnded { reason: EndReason, text: String },
 }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn is_none_yet(parts: &usize) -> bool {
