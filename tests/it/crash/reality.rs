@@ -194,7 +194,7 @@ impl Reality {
                 Event::GraphDrafted {
                     graph,
                     call,
-                    drafted: drafted(self.script.plan),
+                    drafted: drafted(self.script),
                     cost,
                     to_judge,
                 }
@@ -677,7 +677,8 @@ impl Reality {
             }
             _ => {}
         }
-        if heard.send != last && heard.send != last + 1 {
+        // Those between are looked for in the end.
+        if heard.send < last {
             wrong.push(format!("send {} came after {last}", heard.send));
         }
         truth.wrong.extend(wrong);
@@ -839,6 +840,13 @@ impl Reality {
                 format!("{name:?} happened {times} times, not {expected}"),
             );
         }
+        let sends: BTreeSet<u64> = truth.heard.iter().map(|heard| heard.send).collect();
+        for send in 1..sends.iter().max().copied().unwrap_or_default() {
+            let superseded = |r: &Record| matches!(&r.event, Event::SendSuperseded { send: old } if *old == send);
+            let is_old = records.iter().any(superseded);
+            let what = format!("send {send} was left out");
+            must(sends.contains(&send) || is_old, what);
+        }
         // What was asked after the last word is answered after it.
         let mut words = truth.heard.iter().rev();
         let last = words.find(|h| h.kind == OutgoingKind::Final);
@@ -903,20 +911,23 @@ impl Reality {
     }
 }
 
-/// One task after the other, each of which needs the one before.
-fn drafted(calls: &[(&str, &str)]) -> Drafted {
+/// One task after the other, each of which needs the one before, or none needs any.
+fn drafted(script: &Script) -> Drafted {
     let id = |at: usize| format!("t{at}");
     let task = |(at, (tool, arguments)): (usize, &(&str, &str))| Task {
         id: id(at),
         service: "any".into(),
         command: (*tool).into(),
         prompt: "do it".into(),
-        depends_on: at.checked_sub(1).into_iter().map(id).collect(),
+        depends_on: match script.beside {
+            true => Vec::new(),
+            false => at.checked_sub(1).into_iter().map(id).collect(),
+        },
         input: serde_json::from_str(arguments).expect("scripts are valid"),
     };
     let graph = Graph {
         objective: "the plan".into(),
-        tasks: calls.iter().enumerate().map(task).collect(),
+        tasks: script.plan.iter().enumerate().map(task).collect(),
     };
     let tool = |task: &Task| (task.id.clone(), task.command.clone());
     Drafted::Made {

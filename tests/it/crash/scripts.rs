@@ -30,6 +30,8 @@ pub struct Script {
     pub pieces: &'static [&'static str],
     /// The tasks of a plan, each of which needs the one before.
     pub plan: &'static [(&'static str, &'static str)],
+    /// None of them needs another one, so that they run side by side.
+    pub beside: bool,
     /// What the person says after the last word of a turn, one after the other.
     pub after: &'static [&'static str],
     /// Commands outlive the process that started them, and what they print.
@@ -82,6 +84,7 @@ const BASE: Script = Script {
     sent: None,
     pieces: &[],
     plan: &[],
+    beside: false,
     after: &[],
     kept: false,
     window: None,
@@ -480,6 +483,18 @@ pub static SCRIPTS: &[Script] = &[
         after: &["/plan run"],
         approvals: &["/approve CODE"],
         effects: &[("cargo test", 1), ("feat: the job", 1)],
+        ending: "🗺 Plan",
+        kept: true,
+        ..BASE
+    },
+    Script {
+        name: "plan-beside",
+        model: &[says("Hello.")],
+        plan: &[WRITE, TEST, LIST, WRITE_THERE],
+        beside: true,
+        after: &["/plan do it all", "/plan run"],
+        approvals: &["yes"],
+        effects: &[("write c.txt", 1), ("cargo test", 1), ("write d.txt", 1)],
         ending: "🗺 Plan",
         kept: true,
         ..BASE

@@ -658,6 +658,7 @@ survives! {
     an_objective_in_pieces_survives_every_death: "pieces",
     a_plan_survives_every_death: "plan",
     a_plan_with_a_kept_command_survives_every_death: "plan-kept",
+    a_plan_whose_tasks_run_side_by_side_survives_every_death: "plan-beside",
     two_helpers_survive_every_death: "delegate",
     a_question_about_sources_survives_every_death: "ask",
 }
