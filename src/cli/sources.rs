@@ -64,6 +64,18 @@ impl Command {
 }
 
 impl Add {
+    fn address(&self) -> Result<String, CliError> {
+        let (name, place) = (&self.name, &self.place);
+        if Path::new(place).is_dir() {
+            let quoted = shlex::try_quote(place).unwrap_or(place.into());
+            return Err(CliError::Use(format!(
+                "{place} is a folder on this machine: journeyman sources add dir {name} {quoted}"
+            )));
+        }
+        let address = open_address(place).map_err(CliError::Use)?;
+        Ok(address.text)
+    }
+
     fn run(self, settings: &Settings, library: &Library) -> Result<Exit, CliError> {
         let source = Source {
             kind: match self.kind {
@@ -72,7 +84,7 @@ impl Add {
                 KindWord::Dir => Kind::Directory,
             },
             place: match self.kind {
-                KindWord::Git => open_address(&self.place).map_err(CliError::Use)?.text,
+                KindWord::Git => self.address()?,
                 KindWord::File | KindWord::Dir => absolute(&self.place)?,
             },
             name: self.name,

@@ -631,7 +631,7 @@ async fn sources_that_cannot_be_are_refused_and_those_that_went_are_shown() {
         ("git", "x", "ext::sh%20-c%20touch%20ran", "it is a folder"),
         ("git", "x", "fd::7", "it is a folder"),
         ("git", "x", "file:///etc", "it is a folder"),
-        ("git", "x", &things, "it is a folder"),
+        ("git", "x", &things, "journeyman sources add dir x"),
         ("git", "x", "--upload-pack=touch ran", "blanks"),
         ("git", "x", "-oProxyCommand=touch:a/b", "it is a folder"),
         (
