@@ -180,6 +180,7 @@ impl Place {
             agent: None,
             mcp: None,
             helpers: None,
+            asks: None,
         });
         Self {
             folder,

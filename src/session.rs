@@ -10,13 +10,14 @@ use crate::agent::children;
 use crate::agent::event::{
     CallId, CheckpointTaken, Event, Inbound, Moment, Record, Restored, Timestamp,
 };
+use crate::agent::forms::{ServerAnswer, ServerQuestion};
 use crate::agent::graphs;
 use crate::agent::limits;
 use crate::agent::loading;
 use crate::agent::media;
 use crate::agent::recovery;
 use crate::agent::roles::{self, AgentAnswer};
-use crate::agent::state::{ErrandWish, Outgoing, Stage, State};
+use crate::agent::state::{ErrandWish, Outgoing, Pending, Stage, State, Stop};
 use crate::agent::step::{Decision, Effect, Look, Policy, step};
 use crate::agent::trust::TrustAnswer;
 use crate::agent::worktrees::{self, Made};
@@ -28,7 +29,7 @@ use crate::world::schedules::Customer;
 use crate::world::store::Store;
 use crate::world::workspace::Workspace;
 use crate::world::worktrees::Isolation;
-use crate::world::{Outside, Scene, World, broken_tool, clock, open_workspace};
+use crate::world::{Asks, Outside, Scene, World, broken_tool, clock, open_workspace};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -101,11 +102,17 @@ pub struct Session {
     /// What each running task is, for the case that it panics.
     tasks: HashMap<Id, Doing>,
     cancel: CancellationToken,
+    /// Where the answer to what an MCP server asks goes.
+    asking: Option<(CallId, oneshot::Sender<ServerAnswer>)>,
     /// Ends the load that is under way, of what a message calls.
     load: CancellationToken,
 }
 
-type Word = (CallId, bool);
+/// What a running call says before it ends.
+enum Word {
+    Waits(CallId, bool),
+    Asks(CallId, ServerQuestion, oneshot::Sender<ServerAnswer>),
+}
 
 #[derive(Debug, Clone)]
 enum Doing {
@@ -152,6 +159,7 @@ impl Session {
             word: mpsc::unbounded_channel(),
             tasks,
             cancel,
+            asking: None,
             load: CancellationToken::new(),
         }
     }
@@ -202,7 +210,7 @@ impl Session {
                     tokio::select! {
                         Some(ended) = self.running.join_next_with_id() => self.take_outcome(ended)?,
                         Some(delivery) = inbox.recv() => self.take_message(delivery)?,
-                        Some((call, waits)) = self.word.1.recv() => self.take_word(call, waits)?,
+                        Some(word) = self.word.1.recv() => self.take_word(word)?,
                         () = alarm => {}
                         () = self.surface.shutdown.cancelled() => return self.drain().await,
                     }
@@ -242,7 +250,13 @@ impl Session {
         if loading::is_for_nobody(&self.state) {
             self.load.cancel();
         }
+        if let Event::ServerAnswered { call, answer, .. } = &record.event
+            && let Some((_, to)) = self.asking.take_if(|(asking, _)| asking == call)
+        {
+            let _ = to.send(answer.clone()); // a call that ended meanwhile needs none
+        }
         if let Event::ToolFinished { call, .. } = &record.event {
+            self.asking.take_if(|(asking, _)| asking == call);
             let session = &self.state.opening.session;
             self.surface.world.forget(session, call);
         }
@@ -354,7 +368,13 @@ impl Session {
             waits: Arc::new({
                 let word = self.word.0.clone();
                 // A session that is gone needs to know nothing.
-                move |call: &CallId, waits| drop(word.send((call.clone(), waits)))
+                move |call: &CallId, waits| drop(word.send(Word::Waits(call.clone(), waits)))
+            }),
+            asks: opening.child.is_none().then(|| -> Asks {
+                let word = self.word.0.clone();
+                Arc::new(move |call, question, to| {
+                    drop(word.send(Word::Asks(call.clone(), question, to)));
+                })
             }),
             show: Arc::new(move |delta| {
                 // Of a child, the chat hears questions only.
@@ -366,7 +386,11 @@ impl Session {
     }
 
     /// A word of a call that ended meanwhile, or that is known, says nothing.
-    fn take_word(&mut self, call: CallId, waits: bool) -> Result<(), SessionError> {
+    fn take_word(&mut self, word: Word) -> Result<(), SessionError> {
+        let (call, waits) = match word {
+            Word::Waits(call, waits) => (call, waits),
+            Word::Asks(call, question, to) => return self.take_question(call, question, to),
+        };
         let is_news = self.state.pending(&call).is_some_and(|pending| {
             matches!(pending.stage, Stage::Running(_)) && pending.helper_waits != waits
         });
@@ -374,6 +398,31 @@ impl Session {
             true => self.record(Event::HelperWaits { call, waits }),
             false => Ok(()),
         }
+    }
+
+    /// A server asks the person, if its call still runs and nothing else is asked. It is never told more than the journal.
+    fn take_question(
+        &mut self,
+        call: CallId,
+        question: ServerQuestion,
+        to: oneshot::Sender<ServerAnswer>,
+    ) -> Result<(), SessionError> {
+        let runs = |pending: &Pending| matches!(pending.stage, Stage::Running(_));
+        let goes_on = (self.state.turn.as_ref()).is_some_and(|turn| turn.stop == Stop::No);
+        let may_ask = self.state.pending(&call).is_some_and(runs)
+            && goes_on
+            && !self.state.waits_for_person()
+            && !self.surface.shutdown.is_cancelled();
+        if !may_ask {
+            return Ok(()); // dropped: there is no answer
+        }
+        let minutes = self.surface.policy.limits.approval_minutes;
+        self.asking = Some((call.clone(), to));
+        self.record(Event::ServerAsked {
+            call,
+            question,
+            expires_at: clock::now().plus_ms(minutes * 60_000),
+        })
     }
 
     fn take_outcome(&mut self, ended: Result<(Id, Event), JoinError>) -> Result<(), SessionError> {

@@ -19,6 +19,8 @@ mod cron;
 mod damage;
 /// Wishes that a person has outside of the workspace.
 mod errands;
+/// What MCP servers ask.
+mod forms;
 /// Plans.
 mod graphs;
 /// Commands that are written in files.
@@ -316,7 +318,16 @@ fn happen(state: &mut State, event: &Event) -> Result<(), Illegal> {
             pending.stage = Stage::Running(facts.clone());
             pending.began = Some(now);
             pending.helper_waits = false;
+            pending.asked = None;
             Ok(())
+        }
+        Event::ServerAsked {
+            call,
+            question,
+            expires_at,
+        } => forms::ask(state, call, question, *expires_at),
+        Event::ServerAnswered { call, by, answer } => {
+            forms::answer(state, call, by.as_ref(), answer)
         }
         Event::HelperWaits { call, waits } => calls::helper_waits(state, call, *waits),
         Event::ToolAwaited { call } => await_kept(state, call),
@@ -498,6 +509,7 @@ fn fresh(call: &Call) -> Pending {
         expect: None,
         began: None,
         helper_waits: false,
+        asked: None,
         half_done: false,
         may_have_run: false,
         sight: Sight::Unseen,

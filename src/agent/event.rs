@@ -42,6 +42,7 @@ pub use timestamp::Timestamp;
 use crate::agent::brief::Brief;
 use crate::agent::carry::{Carried, Carry};
 use crate::agent::checkpoints::Way;
+use crate::agent::forms::{ServerAnswer, ServerQuestion};
 use crate::agent::mcp::Offer;
 use crate::agent::money::Spend;
 use crate::agent::plan::Plan;
@@ -390,6 +391,18 @@ pub enum Event {
         outlooks: BTreeMap<String, Outlook>,
         policy_digest: String,
     },
+    /// The MCP server that a running call is at asks the person something; the next plain message is the answer.
+    ServerAsked {
+        call: CallId,
+        question: ServerQuestion,
+        expires_at: Timestamp,
+    },
+    /// What it is told: the person's answer, or `None` where nobody answered in time.
+    ServerAnswered {
+        call: CallId,
+        by: Option<By>,
+        answer: ServerAnswer,
+    },
     /// The session that a running call began waits for a person, or does no more. That time is not the turn's.
     HelperWaits { call: CallId, waits: bool },
     /// The owner's question about sources becomes a call, which no model made.
@@ -487,6 +500,8 @@ impl Event {
             Event::WorktreeMade { made, .. } => !matches!(made, Made::Own { fresh: false, .. }),
             Event::ToolStarted { class, .. } => *class != EffectClass::Pure,
             Event::ToolFinished { outcome, .. } => outcome.consequential,
+            // It leaves this program: what was said is on disk before.
+            Event::ServerAnswered { .. } => true,
             Event::ApprovalGiven { .. }
             | Event::ApprovalRefused { .. }
             | Event::ApprovalExpired { .. }
@@ -500,6 +515,7 @@ impl Event {
             | Event::AgentsAsked { .. }
             | Event::AgentsStarted { .. }
             | Event::HelperWaits { .. }
+            | Event::ServerAsked { .. }
             | Event::SourcesAsked { .. }
             | Event::SourcesCalled { .. }
             | Event::GraphAsked { .. }

@@ -194,19 +194,7 @@ fn validator(schema: &Value) -> Result<Validator, String> {
 /// # Errors
 /// Every misfit with its JSON pointer, for the model to read.
 pub fn check(tool: &Offered, arguments: &Value) -> Result<(), String> {
-    const SHOWN_CHARS_MAX: usize = 300;
-    let validator = validator(&tool.schema)?;
-    let tell = |error: jsonschema::ValidationError<'_>| {
-        let pointer = error.instance_path().as_str().to_owned();
-        let at = if pointer.is_empty() { "/" } else { &pointer };
-        let text: String = error.to_string().chars().take(SHOWN_CHARS_MAX).collect();
-        format!("{at}: {text}")
-    };
-    let errors: Vec<String> = validator
-        .iter_errors(arguments)
-        .take(ERRORS_MAX)
-        .map(tell)
-        .collect();
+    let errors = misfits(&tool.schema, arguments)?;
     match errors.is_empty() {
         true => Ok(()),
         false => Err(format!(
@@ -215,6 +203,23 @@ pub fn check(tool: &Offered, arguments: &Value) -> Result<(), String> {
             errors.join("\n")
         )),
     }
+}
+
+/// What of a value does not fit a schema, each with its JSON pointer; not all of it where that is much.
+///
+/// # Errors
+/// The schema cannot be used.
+pub fn misfits(schema: &Value, value: &Value) -> Result<Vec<String>, String> {
+    const SHOWN_CHARS_MAX: usize = 300;
+    let validator = validator(schema)?;
+    let tell = |error: jsonschema::ValidationError<'_>| {
+        let pointer = error.instance_path().as_str().to_owned();
+        let at = if pointer.is_empty() { "/" } else { &pointer };
+        let text: String = error.to_string().chars().take(SHOWN_CHARS_MAX).collect();
+        format!("{at}: {text}")
+    };
+    let errors = validator.iter_errors(value).take(ERRORS_MAX);
+    Ok(errors.map(tell).collect())
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub mod deeds;
 pub mod event;
 /// A session from another one's past.
 pub mod fork;
+/// What MCP servers ask the person.
+pub mod forms;
 /// Task graphs: made, looked at, run.
 pub mod graphs;
 /// Which language the chat speaks.

@@ -62,6 +62,7 @@ impl Today {
             Event::SendDue { .. }
                 | Event::TogetherDue
                 | Event::ApprovalExpired { .. }
+                | Event::ServerAnswered { by: None, .. }
                 | Event::Reminded
                 | Event::LimitReached { .. }
         );
@@ -227,9 +228,13 @@ fn outside(state: &State, event: &Event) -> Option<Match> {
         Event::SendDue { .. }
         | Event::TogetherDue
         | Event::ApprovalExpired { .. }
+        | Event::ServerAnswered { by: None, .. }
         | Event::Reminded => expected(state.next_alarm().map(|(_, alarm)| alarm)),
         Event::LimitReached { limit, .. } if limits::is_by_clock(state, limit) => Match::Outside,
-        Event::ToolFinished { call, .. } => {
+        // What a call says while it runs.
+        Event::ToolFinished { call, .. }
+        | Event::HelperWaits { call, .. }
+        | Event::ServerAsked { call, .. } => {
             let running = |stage: &Stage| matches!(stage, Stage::Running(_));
             let found = state.pending(call).map(|pending| &pending.stage);
             return found.is_some_and(running).then_some(Match::Outside);

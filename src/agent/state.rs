@@ -14,6 +14,7 @@ use crate::agent::event::{
     Call, CallId, EndReason, Event, Expectation, Got, Inbound, Loaded, Opening, Outcome,
     OutgoingKind, Probe, Record, Timestamp, WorkspaceRef,
 };
+use crate::agent::forms::{ServerAnswer, ServerQuestion};
 use crate::agent::graphs::{Graphs, Work};
 use crate::agent::loops::{Loops, Sight};
 use crate::agent::mcp;
@@ -205,6 +206,8 @@ pub struct Pending {
     pub began: Option<Timestamp>,
     /// While it runs: the session that it began waits for a person.
     pub helper_waits: bool,
+    /// While it runs: what its MCP server asks the person, and until when.
+    pub asked: Option<(ServerQuestion, Timestamp)>,
     /// A probe found a part of it done; its next run finishes it.
     pub half_done: bool,
     /// It was running when a process died, and nobody knows how far it came: whatever becomes of it, it is never "not run".
@@ -434,6 +437,15 @@ impl State {
             .map(|pending| &pending.call)
     }
 
+    /// The running call whose MCP server asks the person something, what that is, and until when.
+    pub fn server_question(&self) -> Option<(&Call, &ServerQuestion, Timestamp)> {
+        let running = |pending: &&Pending| matches!(pending.stage, Stage::Running(_));
+        self.calls().iter().filter(running).find_map(|pending| {
+            let (question, until) = pending.asked.as_ref()?;
+            Some((&pending.call, question, *until))
+        })
+    }
+
     /// The calls of the current round.
     pub fn calls(&self) -> &[Pending] {
         match self.turn.as_ref().map(|turn| &turn.phase) {
@@ -453,7 +465,7 @@ impl State {
 
     /// Whether the turn can go on only after a person's word.
     pub fn waits_for_person(&self) -> bool {
-        self.question().is_some() || self.listening().is_some()
+        self.question().is_some() || self.listening().is_some() || self.server_question().is_some()
     }
 
     /// Whether a session that one of the running calls began waits for a person.
@@ -476,11 +488,22 @@ impl State {
             let event = Event::SendDue { send: front.send };
             Some((front.due?, event))
         });
+        let asked = self.server_question().filter(|_| self.unread.is_empty());
+        let asked = asked.map(|(call, _, until)| {
+            let event = Event::ServerAnswered {
+                call: call.id.clone(),
+                by: None,
+                answer: ServerAnswer::Declined,
+            };
+            (until, event)
+        });
+        // A server waits for an answer in this process, and is not told of twice.
         let remind = self.remind_at.filter(|_| self.waits_for_person());
+        let remind = remind.filter(|_| self.server_question().is_none());
         let remind = remind.filter(|_| self.unread.is_empty());
         let remind = remind.map(|at| (at, Event::Reminded));
         let alarms = expiry.into_iter().chain(due).chain(remind);
-        let alarms = alarms.chain(together::alarm(self));
+        let alarms = alarms.chain(asked).chain(together::alarm(self));
         alarms.min_by_key(|(at, _)| *at)
     }
 }

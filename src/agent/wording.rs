@@ -20,6 +20,7 @@ pub use trust::{trust_answer, trust_items};
 use crate::agent::event::{
     By, Call, CallId, EndReason, Event, Outcome, Probe, Status, Via, WorkspaceRef,
 };
+use crate::agent::forms::{ServerQuestion, Wants};
 use crate::agent::loops::{Found, Pattern};
 use crate::agent::mcp;
 use crate::agent::state::{Stage, State};
@@ -336,6 +337,33 @@ fn what_would_run(texts: &Texts, call: &Call, verdict: &Verdict) -> String {
             commands(verdict)
         )),
     }
+}
+
+/// What an MCP server asks, as its own words and nobody else's.
+pub fn server_question(texts: &Texts, question: &ServerQuestion, minutes: u64) -> String {
+    let said = quoted(&question.message);
+    let minutes = minutes.to_string();
+    let lines = question.lines();
+    // A server's word, also this one.
+    let field = question.only_field().map(|name| one_line(name, 60));
+    let (name, more) = match (&question.wants, field.as_deref()) {
+        (Wants::Page { url, host }, _) => ("server_page", [("url", url.as_str()), ("host", host)]),
+        (Wants::Form { .. }, Some(name)) => {
+            ("server_field", [("fields", lines.as_str()), ("name", name)])
+        }
+        (Wants::Form { .. }, None) if lines.is_empty() => {
+            ("server_yes", [("fields", ""), ("name", "")])
+        }
+        (Wants::Form { .. }, None) => ("server_form", [("fields", lines.as_str()), ("name", "")]),
+    };
+    let server = question.server.as_str();
+    let values = [
+        ("server", server),
+        ("message", &said),
+        ("minutes", &minutes),
+    ];
+    let values: Vec<(&str, &str)> = values.into_iter().chain(more).collect();
+    texts.say(name, &values)
 }
 
 /// What a question is about, on one line: enough to tell it from another one.

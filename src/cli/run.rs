@@ -4,6 +4,7 @@ use super::assemble::{Assembly, assemble, fixed_workspace, model};
 use super::{CliError, Exit, block_on, log_to_stderr};
 use crate::agent::children;
 use crate::agent::event::{EndReason, Event, Inbound, OutgoingKind, Reading, Record, Via};
+use crate::agent::forms;
 use crate::agent::state::State;
 use crate::agent::step::goes_on_alone;
 use crate::agent::{reading, recovery};
@@ -303,6 +304,10 @@ impl Attendant {
             Event::SendStarted { kind, text, .. } => {
                 told.final_answer |= *kind == OutgoingKind::Final;
                 self.show_message(*kind, text);
+                let asks = matches!(kind, OutgoingKind::Question | OutgoingKind::Notice);
+                if asks && self.is_asked_by_server()? {
+                    self.answer_server().await?;
+                }
             }
             Event::ApprovalAsked {
                 approval, question, ..
@@ -445,6 +450,23 @@ impl Attendant {
             }
         }
         Ok(false)
+    }
+
+    /// A call goes on meanwhile: where nobody is there, its server is told no.
+    async fn answer_server(&self) -> Result<(), CliError> {
+        let line = match self.how.yes || self.how.no_approvals {
+            true => None,
+            false => self.ask_person().await,
+        };
+        match line {
+            Some(line) => self.tell(&self.session, &line, Via::Text).await,
+            None => self.tell(&self.session, forms::DECLINES, Via::Flag).await,
+        }
+    }
+
+    fn is_asked_by_server(&self) -> Result<bool, CliError> {
+        let state = self.hub.peek(&self.session).map_err(failed)?;
+        Ok(state.server_question().is_some())
     }
 
     async fn answer_in_words(&self) -> Result<bool, CliError> {

@@ -21,7 +21,7 @@ fn run(call: Approved<Call>, reach: Arc<Reach>) -> RunFuture {
     Box::pin(async move {
         let mut outcome = match (call.mcp(), &reach.mcp, call.get().json()) {
             (Some(touch), Some(servers), Ok(Value::Object(arguments))) => {
-                servers.call(touch, arguments, &reach).await
+                servers.call(touch, arguments, &call.get().id, &reach).await
             }
             (_, None, _) => Outcome::failed("There are no MCP servers here."),
             (_, _, _) => Outcome::failed("The arguments are no object."),

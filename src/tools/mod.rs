@@ -12,7 +12,6 @@ use crate::agent::roles::Role;
 use crate::gate::{Approved, Touch};
 use crate::outline;
 use crate::schedule::wish::Wish;
-use crate::world::Waits;
 use crate::world::inquiries::{Asker, Inquiries};
 use crate::world::mcp::Servers;
 use crate::world::outputs::Outputs;
@@ -22,6 +21,7 @@ use crate::world::remote::{Hosting, Remote};
 use crate::world::trust::Trust;
 use crate::world::visit::Host;
 use crate::world::workspace::Workspace;
+use crate::world::{Asks, Waits};
 use arguments::{args, schema_of};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -320,6 +320,8 @@ pub struct Reach {
     pub mcp: Option<Arc<Servers>>,
     /// Who can be asked for help; `None`: nobody here.
     pub helpers: Option<Helpers>,
+    /// Asks the person what an MCP server asks; `None`: nobody is there for that.
+    pub asks: Option<Asks>,
 }
 
 /// Who can be asked for help, in whose name, and at which cost.

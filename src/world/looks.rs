@@ -231,6 +231,7 @@ impl World {
             outline: self.outline,
             mcp: None,
             helpers: None,
+            asks: None,
         };
         let probe = probe::probe(&call, &reach).await;
         Event::CallProbed { call, probe }

@@ -4,6 +4,8 @@
 //! trusted exactly that file. Servers are data: a hint of theirs decides nothing. One that is slow or dead costs a turn a
 //! bounded wait, never the session.
 
+/// What they ask the person.
+pub mod asking;
 /// One connection.
 pub mod client;
 /// What is configured.
@@ -15,7 +17,7 @@ mod said;
 /// One server of one workspace.
 mod slot;
 
-use crate::agent::event::{Outcome, Status};
+use crate::agent::event::{CallId, Outcome, Status};
 use crate::agent::limits::Limits;
 use crate::agent::mask::Masks;
 use crate::agent::mcp::{Offer, full_name};
@@ -26,6 +28,7 @@ use crate::world::confine::Sandbox;
 use crate::world::process::Processes;
 use crate::world::trust::{McpRule, Trust};
 use crate::world::workspace::Workspace;
+use asking::Asking;
 use config::{Config, Configured, Transport};
 use futures_util::future::join_all;
 use said::Gathering;
@@ -132,6 +135,7 @@ impl Servers {
         &self,
         touch: &McpTouch,
         arguments: Map<String, Value>,
+        call: &CallId,
         reach: &Reach,
     ) -> Outcome {
         let name = full_name(&touch.server, &touch.tool);
@@ -171,11 +175,21 @@ impl Servers {
             Ok(guard) => guard,
             Err(why) => return Outcome::failed(format!("Not called: {why}.")),
         };
-        let calling = client.call(&touch.tool, arguments);
+        let asking = Arc::new(Asking {
+            server: touch.server.clone(),
+            call: call.clone(),
+            asks: reach.asks.clone(),
+            masks: self.masks.clone(),
+            so_far: Mutex::default(),
+        });
         let limit = Duration::from_secs(self.limits.mcp_call_seconds);
-        let answered = tokio::select! {
-            answered = tokio::time::timeout(limit, calling) => Some(answered),
-            () = reach.processes.cancelled() => None,
+        let answered = {
+            let _attended = client.attend(asking.clone());
+            tokio::select! {
+                answered = client.call(&touch.tool, arguments) => Some(Ok(answered)),
+                () = asking.out_of_time(limit) => Some(Err(())),
+                () = reach.processes.cancelled() => None,
+            }
         };
         let mut outcome = match answered {
             Some(Ok(Ok(result))) => {
@@ -200,7 +214,7 @@ impl Servers {
                     ),
                 )
             }
-            Some(Err(_)) => {
+            Some(Err(())) => {
                 stopped(
                     &config,
                     client,
@@ -221,6 +235,7 @@ impl Servers {
                 .await
             }
         };
+        outcome.output.push_str(&asking.remarks());
         if let Some(remark) = guard.as_deref().and_then(crate::world::process::put_back) {
             outcome.output.push_str(&format!("\n{remark}"));
         }

@@ -94,6 +94,7 @@ use crate::agent::children::Share;
 use crate::agent::event::{
     Call, CallId, Event, Expectation, Opening, Outcome, Status, WorkspaceRef,
 };
+use crate::agent::forms::{ServerAnswer, ServerQuestion};
 use crate::agent::mask::Masks;
 use crate::agent::roles::Role;
 use crate::agent::state::{Errand, ErrandWish};
@@ -119,6 +120,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 use store::Store;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use trust::Trust;
 use visit::Host;
@@ -192,7 +194,12 @@ pub struct Scene {
     pub show: Arc<dyn Fn(Delta) + Send + Sync>,
     /// Says whether a session that a call began waits for a person.
     pub waits: Waits,
+    /// Asks the person what an MCP server asks; `None`: nobody is there for that.
+    pub asks: Option<Asks>,
 }
+
+/// Of a running call: what its MCP server asks the person, and where the answer goes. Dropped: there is none.
+pub type Asks = Arc<dyn Fn(&CallId, ServerQuestion, oneshot::Sender<ServerAnswer>) + Send + Sync>;
 
 /// Of a call: whether what it began waits for a person.
 pub type Waits = Arc<dyn Fn(&CallId, bool) + Send + Sync>;
@@ -439,6 +446,7 @@ impl World {
             outline: self.outline,
             mcp: Some(self.mcp.clone()),
             helpers: Some(self.helpers(scene)),
+            asks: scene.asks.clone(),
         }))
     }
 

@@ -38,6 +38,7 @@ mod limits;
 mod loops;
 mod manual;
 mod mcp;
+mod mcp_asks;
 mod mcp_prompts;
 mod media;
 mod model;

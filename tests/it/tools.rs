@@ -118,6 +118,7 @@ pub fn bench() -> Bench {
         agent: None,
         mcp: None,
         helpers: None,
+        asks: None,
     });
     Bench { folder, reach }
 }
@@ -1504,6 +1505,7 @@ async fn says_why_git_can_not_be_used() {
         agent: None,
         mcp: None,
         helpers: None,
+        asks: None,
     });
     let inner = Bench {
         folder: tempfile::tempdir().unwrap(),

@@ -2,7 +2,9 @@
 
 use super::{by, cancelled, drop_waiting, say, taken, together};
 use crate::agent::command::{self, Said};
-use crate::agent::event::{Along, Event, Inbound, OpenQuestion, Reading, Spoken, Via};
+use crate::agent::event::{
+    Along, Event, Inbound, OpenQuestion, OutgoingKind, Reading, Spoken, Via,
+};
 use crate::agent::loading;
 use crate::agent::media;
 use crate::agent::quotes;
@@ -34,7 +36,11 @@ pub(super) fn is_work(state: &State, message: &Inbound) -> bool {
     let is_persons = message.via == Via::Text && message.unreadable.is_none();
     is_persons
         && counts
-        && (media::is_file(message) || !answers && !stops && state.listening().is_none())
+        && (media::is_file(message)
+            || !answers
+                && !stops
+                && state.listening().is_none()
+                && state.server_question().is_none())
 }
 
 pub(super) fn take_plain(
@@ -79,6 +85,24 @@ pub(super) fn take_plain(
     }
     if message.via == Via::Reaction {
         return Some(taken(message, Reading::Ignored, None));
+    }
+    if let Some((call, question, _)) = state.server_question()
+        && !is_file
+        && !loading::is_text(state, message)
+        && !is_before_the_question(state, message)
+    {
+        return Some(match question.read(text) {
+            Ok(answer) => Event::ServerAnswered {
+                call: call.id.clone(),
+                by: Some(by(message)),
+                answer,
+            },
+            Err(why) => {
+                let values = [("server", question.server.as_str()), ("why", &why)];
+                let reply = say(state, "server_no_answer", &values);
+                taken(message, Reading::Ignored, Some(reply))
+            }
+        });
     }
     if let Some(call) = state
         .listening()
@@ -193,7 +217,12 @@ pub(super) fn which_one(state: &State, policy: &Policy, message: &Inbound) -> Op
     });
     let stops = own.is_none() && state.turn.is_some() && is_stop_word(&message.text);
     let open: Vec<&OpenQuestion> = own.iter().chain(&message.elsewhere).collect();
-    if message.elsewhere.is_empty() || open.len() < 2 || stops || state.listening().is_some() {
+    if message.elsewhere.is_empty()
+        || open.len() < 2
+        || stops
+        || state.listening().is_some()
+        || state.server_question().is_some()
+    {
         return None;
     }
     let line = |open: &&OpenQuestion| {
@@ -220,6 +249,14 @@ fn is_unseen(state: &State, message: &Inbound, question: &Question) -> bool {
         outgoing.approval.as_ref() == Some(&question.approval)
             && !outgoing.sending
             && !outgoing.repeated
+    };
+    message.via != Via::Flag && state.outbox.iter().any(waits)
+}
+
+/// Whether the server's question has not even been sent: what was meant for the model must not go to a third party.
+fn is_before_the_question(state: &State, message: &Inbound) -> bool {
+    let waits = |outgoing: &Outgoing| {
+        outgoing.kind == OutgoingKind::Question && !outgoing.sending && !outgoing.repeated
     };
     message.via != Via::Flag && state.outbox.iter().any(waits)
 }

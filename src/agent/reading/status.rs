@@ -25,7 +25,7 @@ pub fn short_status(state: &State, policy: &Policy) -> String {
     if let Some((_, question)) = state.question() {
         return say(state, "status_waiting", &[("code", &question.approval)]);
     }
-    if state.listening().is_some() {
+    if state.listening().is_some() || state.server_question().is_some() {
         return say(state, "status_question", &[]);
     }
     let (round, max) = (

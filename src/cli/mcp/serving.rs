@@ -227,6 +227,13 @@ async fn until_told(session: &str, seen: &mut UnboundedReceiver<Seen>) -> Result
                     "[session {session}] It asks, and the next message is its answer:\n{question}"
                 ));
             }
+            Event::ServerAsked { question, .. } => {
+                return Ok(format!(
+                    "[session {session}] A server of its own asks, and the next message is the answer; - declines:\n{}\n{}",
+                    question.message,
+                    question.lines()
+                ));
+            }
             _ => {}
         }
     }

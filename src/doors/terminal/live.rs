@@ -89,6 +89,7 @@ impl Spinner {
             | Event::ToolFinished { .. }
             | Event::ApprovalAsked { .. }
             | Event::QuestionAsked { .. }
+            | Event::ServerAsked { .. }
             | Event::TurnEnded { .. } => self.at_work = None,
             _ => {}
         }

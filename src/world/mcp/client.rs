@@ -1,5 +1,6 @@
 //! One connection to an MCP server: made, asked, ended. What is asked was approved before.
 
+use super::asking::{Asking, Attended, Calls};
 use super::config::{Config, Transport};
 use crate::agent::event::CallId;
 use crate::world::confine::Needs;
@@ -8,9 +9,10 @@ use crate::world::process::{Launch, Life, Processes, Talk};
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, ElicitRequestParams,
-    ElicitResult, ElicitationAction, GetPromptRequestParams, GetPromptResult, Implementation,
-    PaginatedRequestParams, Prompt, ProtocolVersion, ReadResourceRequestParams, ReadResourceResult,
-    ServerCapabilities, Tool,
+    ElicitResult, ElicitationAction, ElicitationCapability, FormElicitationCapability,
+    GetPromptRequestParams, GetPromptResult, Implementation, PaginatedRequestParams, Prompt,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResult, ServerCapabilities, Tool,
+    UrlElicitationCapability,
 };
 use rmcp::service::{
     ClientLifecycleMode, ClientServiceExt, RequestContext, RoleClient, RunningService, ServiceError,
@@ -22,6 +24,7 @@ use rmcp::{ClientHandler, ErrorData};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Pages of a list.
@@ -35,18 +38,20 @@ const COMPLAINT_CHARS_MAX: usize = 400;
 pub struct Client {
     service: RunningService<RoleClient, Handler>,
     talk: Option<Talk>,
+    calls: Calls,
 }
 
 /// What a server that asks the person something is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum Elicitation {
-    Decline,
+    /// Whoever the session of the one call that runs asks; no where none runs.
+    Person(Calls),
     /// The form as it is, with its defaults: for a person who just says yes.
     Defaults,
 }
 
 /// Answers requests of a server.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct Handler {
     pub elicitation: Elicitation,
 }
@@ -92,10 +97,13 @@ impl Client {
                     true => net::strict_client(url),
                     false => net::public_client(url).await?,
                 };
+                let calls = Calls::default();
                 let handler = Handler {
-                    elicitation: Elicitation::Decline,
+                    elicitation: Elicitation::Person(calls.clone()),
                 };
-                Self::reach(&client, url, headers, handler, message_bytes_max).await
+                let reached =
+                    Self::reach(&client, url, headers, handler, message_bytes_max).await?;
+                Ok(Self { calls, ..reached })
             }
         }
     }
@@ -112,13 +120,15 @@ impl Client {
         };
         let transport =
             AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(message_bytes_max);
+        let calls = Calls::default();
         let handler = Handler {
-            elicitation: Elicitation::Decline,
+            elicitation: Elicitation::Person(calls.clone()),
         };
         match handler.serve_with_lifecycle(transport, lifecycle).await {
             Ok(service) => Ok(Self {
                 service,
                 talk: Some(talk),
+                calls,
             }),
             Err(error) => {
                 let complaint = complaint(&talk);
@@ -155,7 +165,7 @@ impl Client {
         let connect = |lifecycle| {
             let transport =
                 StreamableHttpClientTransport::with_client(client.clone(), config.clone());
-            handler.serve_with_lifecycle(transport, lifecycle)
+            handler.clone().serve_with_lifecycle(transport, lifecycle)
         };
         let connected = match connect(current()).await {
             Err(_) => connect(BEFORE).await,
@@ -165,6 +175,7 @@ impl Client {
         Ok(Self {
             service,
             talk: None,
+            calls: Calls::default(),
         })
     }
 
@@ -287,6 +298,11 @@ impl Client {
         self.service.call_tool(params).await
     }
 
+    /// From here on, as long as what comes back is there, the server may ask what this call has for the person.
+    pub fn attend(&self, asking: Arc<Asking>) -> Attended<'_> {
+        self.calls.attend(asking)
+    }
+
     pub fn is_closed(&self) -> bool {
         self.service.is_closed() || self.service.peer().is_transport_closed()
     }
@@ -308,7 +324,7 @@ impl Client {
 
     /// Ends the connection, and the process with it.
     pub async fn close(self) {
-        let Self { service, talk } = self;
+        let Self { service, talk, .. } = self;
         let _ = tokio::time::timeout(Duration::from_secs(1), service.cancel()).await; // it is over either way
         if let Some(talk) = talk {
             talk.leave().await;
@@ -356,20 +372,26 @@ const BEFORE: ClientLifecycleMode = ClientLifecycleMode::Initialize;
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::builder().enable_elicitation().build();
+        capabilities.elicitation = Some(
+            ElicitationCapability::new()
+                .with_form(FormElicitationCapability::new())
+                .with_url(UrlElicitationCapability::new()),
+        );
         ClientConfig::new(
-            ClientCapabilities::builder().enable_elicitation().build(),
+            capabilities,
             Implementation::new("journeyman", env!("CARGO_PKG_VERSION")),
         )
         .with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 
-    /// No server asks a person anything past the gate.
     async fn create_elicitation(
         &self,
         request: ElicitRequestParams,
         _context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        match (self.elicitation, request) {
+        Ok(match (&self.elicitation, request) {
+            (Elicitation::Person(calls), request) => calls.answer(request).await,
             (
                 Elicitation::Defaults,
                 ElicitRequestParams::FormElicitationParams {
@@ -382,11 +404,9 @@ impl ClientHandler for Handler {
                 let defaults = defaults
                     .filter_map(|(name, field)| Some((name, field.get("default")?.clone())));
                 let content = Value::Object(defaults.collect());
-                Ok(ElicitResult::new(ElicitationAction::Accept).with_content(content))
+                ElicitResult::new(ElicitationAction::Accept).with_content(content)
             }
-            (Elicitation::Decline | Elicitation::Defaults, _) => {
-                Ok(ElicitResult::new(ElicitationAction::Decline))
-            }
-        }
+            (Elicitation::Defaults, _) => ElicitResult::new(ElicitationAction::Decline),
+        })
     }
 }
