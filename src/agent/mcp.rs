@@ -69,6 +69,13 @@ pub struct Offered {
     pub origin: String,
 }
 
+impl Offered {
+    /// SHA-256 of what its server says of it: what it does, and what it takes.
+    pub fn digest(&self) -> String {
+        hex::encode(Sha256::digest(format!("{}\n{}", self.about, self.schema)))
+    }
+}
+
 impl Offer {
     pub fn find(&self, name: &str) -> Option<&Offered> {
         self.tools.iter().find(|tool| tool.name == name)

@@ -190,6 +190,8 @@ pub struct McpTouch {
     pub tool: String,
     /// SHA-256 of the server's configuration.
     pub origin: String,
+    /// SHA-256 of what the server says that it does and takes.
+    pub about: String,
     /// The owner's configuration lets it run without a question.
     pub allowed: bool,
     /// Whether its server may write in the workspace.
@@ -202,6 +204,7 @@ impl McpTouch {
             server: offered.server.clone(),
             tool: offered.tool.clone(),
             origin: offered.origin.clone(),
+            about: offered.digest(),
             allowed: offered.allowed,
             writes: offered.writes,
         }

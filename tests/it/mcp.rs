@@ -17,7 +17,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 /// Answers on standard output. It knows these tools: `echo`, `slow`, `die`, `big`, `peek` (a file), `put` (a line into
 /// `calls.txt`).
 const SERVER: &str = r#"
-tool() { printf '{"name":"%s","description":"Does %s.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}' "$1" "$1"; }
+tool() { printf '{"name":"%s","description":"Does %s%s.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}' "$1" "$1" "$(test -e other && echo ' and more')"; }
 say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 text() { say '{"content":[{"type":"text","text":"'"$1"'"}]}'; }
 while read -r line; do
@@ -151,6 +151,31 @@ async fn what_the_owner_allows_runs_unasked_and_always_holds_for_one_tool() {
     assert_eq!(outcome(&mut rig).await.output, "no: cannot read");
     let (_, question) = rig.question().await;
     assert!(question.contains("mcp.shell.put"), "{question}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn always_ends_where_the_tool_says_that_it_does_something_else() {
+    let peek = || asks("peek", "README.md");
+    let replies = [
+        peek(),
+        says("One."),
+        peek(),
+        says("Two."),
+        peek(),
+        says("Three."),
+    ];
+    let mut rig = rig(&replies, entry(json!({})));
+    rig.say("go").await;
+    let (code, _) = rig.question().await;
+    rig.say(&format!("/approve {code} always")).await;
+    assert_eq!(rig.answer().await, "One.");
+    rig.say("again").await;
+    assert_eq!(rig.answer().await, "Two.", "the same tool, unasked");
+    fs::write(rig.workspace().join("other"), "").expect("written");
+    rig.say("once more").await;
+    let (code, _) = rig.question().await;
+    rig.say(&format!("/approve {code}")).await;
+    assert_eq!(rig.answer().await, "Three.");
 }
 
 #[tokio::test(flavor = "multi_thread")]

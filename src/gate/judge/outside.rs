@@ -15,8 +15,9 @@ impl Judgement<'_> {
     /// A tool of an MCP server. Only the owner's configuration, or the person, lets it run.
     pub(super) fn mcp(&mut self, touch: &McpTouch) {
         let name = full_name(&touch.server, &touch.tool);
-        // Another configuration is another server: what is approved, and granted, is bound to this one.
-        let origin = format!("@{:.12}", touch.origin);
+        // Another configuration is another server, and another description another tool: what is approved, and granted, is
+        // bound to both.
+        let origin = format!("@{:.12}.{:.12}", touch.origin, touch.about);
         let decision = match touch.allowed {
             true => Decision::Allow,
             false => Decision::Ask,
