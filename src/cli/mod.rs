@@ -48,6 +48,8 @@ mod run;
 mod serve;
 /// `sessions`, `show`, `index rebuild`.
 mod sessions;
+/// Ctrl-C and SIGTERM.
+mod signals;
 /// What can be asked about.
 mod sources;
 /// Trust in a workspace.

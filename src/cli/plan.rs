@@ -176,7 +176,7 @@ async fn attend(assembly: &Assembly, found: &Found, how: How, id: &str) -> Resul
     assembly.hub.index().map_err(failed)?;
     let mut seen = assembly.hub.surface().observers.watch();
     let owner = found.state.opening.owner.clone();
-    let attendant = Attendant::new(assembly, found.session(), owner, how, Doubt::Ask);
+    let attendant = Attendant::new(assembly, found.session(), owner, how, Doubt::Ask)?;
     let wish = format!("/plan run {id}");
     let exit = attendant.say_and_stay(&wish, &mut seen).await;
     attendant.print_rest(&mut seen);

@@ -60,7 +60,7 @@ impl Resume {
                 state.opening.owner.clone(),
                 self.how,
                 doubt,
-            );
+            )?;
             let exit = attendant.take_up(&state, &mut seen).await;
             leave(assembly).await;
             attendant.print_rest(&mut seen);

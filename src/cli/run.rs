@@ -1,6 +1,7 @@
 //! `journeyman run`: one session, headless, to its end or its next question. `resume` ends its sessions the same way.
 
 use super::assemble::{Assembly, assemble, fixed_workspace, model};
+use super::signals::{Signals, Wish};
 use super::{CliError, Exit, block_on, log_to_stderr};
 use crate::agent::children;
 use crate::agent::event::{EndReason, Event, Inbound, OutgoingKind, Reading, Record, Via};
@@ -122,7 +123,7 @@ pub fn start_on(
         let objective = Inbound::text(clock::message_id(), OWNER, objective);
         let started = assembly.hub.start_with(&chat, objective).await;
         let session = started.map_err(failed)?.session;
-        let attendant = Attendant::new(&assembly, session.clone(), OWNER.into(), how, Doubt::Ask);
+        let attendant = Attendant::new(&assembly, session.clone(), OWNER.into(), how, Doubt::Ask)?;
         let exit = attendant.stay(&mut seen, Told::default()).await;
         leave(assembly).await;
         attendant.print_rest(&mut seen);
@@ -159,25 +160,30 @@ pub struct Attendant {
     how: How,
     doubt: Doubt,
     style: Style,
+    signals: Signals,
 }
 
 impl Attendant {
-    /// `owner` is in whose name flags and the terminal answer.
+    /// `owner` is in whose name flags and the terminal answer. Within the runtime.
+    ///
+    /// # Errors
+    /// The kernel refuses to tell of signals.
     pub fn new(
         assembly: &Assembly,
         session: String,
         owner: String,
         how: How,
         doubt: Doubt,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, CliError> {
+        Ok(Self {
             hub: assembly.hub.clone(),
             session,
             owner,
             how,
             doubt,
             style: Style::of(&io::stderr()),
-        }
+            signals: Signals::listen()?,
+        })
     }
 
     /// Goes on with a session where it stopped: at a question, in the middle of a turn, before its last words.
@@ -244,10 +250,9 @@ impl Attendant {
         loop {
             let event = tokio::select! {
                 event = seen.recv() => event,
-                () = terminated() => return Ok(Exit::Interrupted),
-                _ = tokio::signal::ctrl_c() => {
+                wish = self.signals.next() => {
                     interrupts += 1;
-                    if interrupts > 1 {
+                    if wish == Wish::Leave || interrupts > 1 {
                         return Ok(Exit::Interrupted);
                     }
                     self.tell(&self.session, "/cancel", Via::Text).await?;
@@ -494,7 +499,7 @@ impl Attendant {
         let _ = write!(io::stderr(), "> ");
         tokio::select! {
             line = read_line() => line,
-            _ = tokio::signal::ctrl_c() => Some("/cancel".into()),
+            () = self.signals.stop() => Some("/cancel".into()),
         }
     }
 
