@@ -591,6 +591,7 @@ fn interrupt(
             return illegal(format!("call {id} was not running"));
         };
         pending.stage = Stage::InDoubt(facts.clone(), None);
+        pending.asked = None; // whoever asked is gone
         pending.may_have_run = true;
     }
     if sending {

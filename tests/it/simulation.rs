@@ -11,11 +11,12 @@ use journeyman::agent::brief::Brief;
 use journeyman::agent::carry::Carried;
 use journeyman::agent::charter::Charter;
 use journeyman::agent::event::{
-    Answer, Call, CallId, CheckpointTaken, Closed, CommandWish, DraftCost, Drafted, EffectClass,
-    Event, Expectation, ExpectedFile, Got, Image, Inbound, Loaded, Media, MediaKind, Names,
-    NotDelivered, Opening, Outcome, Probe, Record, Restored, Scheduled, Status, TheirKind,
+    Answer, By, Call, CallId, CheckpointTaken, Closed, CommandWish, DraftCost, Drafted,
+    EffectClass, Event, Expectation, ExpectedFile, Got, Image, Inbound, Loaded, Media, MediaKind,
+    Names, NotDelivered, Opening, Outcome, Probe, Record, Restored, Scheduled, Status, TheirKind,
     Timestamp, TreeId, Usage, Via, Whole, WorkspaceRef,
 };
+use journeyman::agent::forms::{ServerAnswer, ServerQuestion};
 use journeyman::agent::language::Language;
 use journeyman::agent::limits::{DEFAULTS, Limits};
 use journeyman::agent::mask::Masks;
@@ -24,7 +25,7 @@ use journeyman::agent::reading::together;
 use journeyman::agent::recovery;
 use journeyman::agent::replay::{Match, Today};
 use journeyman::agent::roles::{AgentAnswer, Role};
-use journeyman::agent::state::{Errand, ErrandWish, Phase, Stage, State};
+use journeyman::agent::state::{Errand, ErrandWish, Pending, Phase, Stage, State, Stop};
 use journeyman::agent::step::{Decision, Effect, Look, Policy, Resume, step};
 use journeyman::agent::trust::TrustAnswer;
 use journeyman::agent::workspaces::is_between_rounds;
@@ -945,6 +946,19 @@ impl Simulation {
             return self.settle();
         }
         let ended = self.running.remove(which % self.running.len());
+        if let Running::Tool(call, _) = &ended
+            && how % 2 == 1
+            && self.may_be_asked_by(call)
+        {
+            let asked = Event::ServerAsked {
+                call: call.id.clone(),
+                question: of_a_server(),
+                expires_at: Timestamp(self.now + 60_000),
+            };
+            self.running.push(ended);
+            self.record(asked)?;
+            return self.settle();
+        }
         let event = match &ended {
             Running::Trees(outcome) | Running::Draft(outcome) => outcome(how),
             Running::Model(round) => answer(*round, how),
@@ -996,6 +1010,13 @@ impl Simulation {
         self.settle()
     }
 
+    /// As a session decides it, but of any tool: those of servers run too seldom here.
+    fn may_be_asked_by(&self, call: &Call) -> bool {
+        let runs = |pending: &Pending| matches!(pending.stage, Stage::Running(_));
+        let goes_on = (self.state.turn.as_ref()).is_some_and(|turn| turn.stop == Stop::No);
+        goes_on && self.state.pending(&call.id).is_some_and(runs) && !self.state.waits_for_person()
+    }
+
     // --- what must hold --------------------------------------------------------------------------------------------
 
     /// What is written down about a call is true.
@@ -1040,6 +1061,21 @@ impl Simulation {
                 assert!(
                     !self.running.iter().any(at_work),
                     "the workspace is switched under what runs in it{}",
+                    self.history()
+                );
+            }
+            Event::ServerAnswered { call, by, answer } => {
+                let asked = self.state.server_question();
+                assert!(
+                    asked.is_some_and(|(asking, _, _)| asking.id == *call),
+                    "nobody asked{}",
+                    self.history()
+                );
+                let given = matches!(answer, ServerAnswer::Given { .. });
+                let is_owners = |by: &By| by.who == OWNER || by.who == OTHER_CHAT;
+                assert!(
+                    by.as_ref().map_or(!given, is_owners),
+                    "nobody but the owner answers{}",
                     self.history()
                 );
             }
@@ -1630,6 +1666,11 @@ fn answer(round: u32, how: usize) -> Event {
             ..Answer::default()
         },
     }
+}
+
+fn of_a_server() -> ServerQuestion {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    ServerQuestion::form("notes", "Where to?", schema).expect("a form")
 }
 
 proptest! {
